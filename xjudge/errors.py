@@ -1,0 +1,156 @@
+"""Exceptions, warnings, and the reasons why a value is undefined.
+
+Every exception of xjudge is an :class:`XJudgeError` and also the builtin a caller would already catch.
+A message says what is wrong, where (names, not positions), and what to do.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "DependencyError",
+    "DroppedWarning",
+    "OverlapError",
+    "ProtocolError",
+    "ProtocolWarning",
+    "Reason",
+    "StructureError",
+    "UndefinedWarning",
+    "VocabularyError",
+    "XJudgeError",
+    "XJudgeWarning",
+    "listing",
+    "reason_text",
+]
+
+
+class XJudgeError(Exception):
+    """Base of every error that xjudge raises on purpose."""
+
+
+class StructureError(XJudgeError, ValueError):
+    """The data do not have the shape of a judge dataset: dims, dtypes, ids, roles, duplicates."""
+
+
+class VocabularyError(XJudgeError, ValueError):
+    """A label is neither a category of the scale nor a declared code."""
+
+
+class ProtocolError(XJudgeError, ValueError):
+    """A protocol asks for something that the scale, the data or the statistic cannot carry."""
+
+
+class OverlapError(XJudgeError, ValueError):
+    """Two sets that should share items, raters or criteria share none, or too few."""
+
+
+class DependencyError(XJudgeError, ImportError):
+    """An optional dependency is missing; the message names the extra that brings it."""
+
+
+class XJudgeWarning(UserWarning):
+    """Base of every warning that xjudge gives."""
+
+
+class UndefinedWarning(XJudgeWarning):
+    """Values of a result are undefined; the result holds the reasons."""
+
+
+class DroppedWarning(XJudgeWarning):
+    """Something of the input is not in the output; the message says what and how much."""
+
+
+class ProtocolWarning(XJudgeWarning):
+    """A choice in the protocol has no canonical form, or something about it was inferred."""
+
+
+class Reason(enum.IntEnum):
+    """Why a value is undefined (NaN); ``OK`` where it is defined.
+
+    The integers are internal and may change; results carry the text (:func:`reason_text`).
+    """
+
+    OK = 0
+    NO_ITEMS = 1
+    NO_OVERLAP = 2
+    NO_JOINT_ANSWERS = 3
+    BELOW_MIN_OVERLAP = 4
+    ONE_CATEGORY = 5
+    CONSTANT_REFERENCE = 6
+    CONSTANT_RATER = 7
+    CONSTANT_BOTH = 8
+    NO_POSITIVE_REFERENCE = 9
+    NO_NEGATIVE_REFERENCE = 10
+    NO_POSITIVE_RATER = 11
+    NO_POSITIVE_EITHER = 12
+    CLASS_WITHOUT_REFERENCE = 13
+    NO_CRITERION = 14
+    SAME_RATER = 15
+
+    @property
+    def text(self) -> str:
+        """The reason as results show it."""
+        return _REASON_TEXT[self]
+
+
+_REASON_TEXT: dict[Reason, str] = {
+    Reason.OK: "ok",
+    Reason.NO_ITEMS: "no items",
+    Reason.NO_OVERLAP: "no overlap",
+    Reason.NO_JOINT_ANSWERS: "no joint answers",
+    Reason.BELOW_MIN_OVERLAP: "below min_overlap",
+    Reason.ONE_CATEGORY: "only one category in use",
+    Reason.CONSTANT_REFERENCE: "reference is constant",
+    Reason.CONSTANT_RATER: "rater is constant",
+    Reason.CONSTANT_BOTH: "both raters are constant",
+    Reason.NO_POSITIVE_REFERENCE: "reference never positive",
+    Reason.NO_NEGATIVE_REFERENCE: "reference never negative",
+    Reason.NO_POSITIVE_RATER: "rater never positive",
+    Reason.NO_POSITIVE_EITHER: "no positive label on either side",
+    Reason.CLASS_WITHOUT_REFERENCE: "a category that only the rater uses",
+    Reason.NO_CRITERION: "no criterion with a defined value",
+    Reason.SAME_RATER: "a rater against itself",
+}
+
+
+def reason_text(codes: npt.ArrayLike) -> npt.NDArray[np.str_]:
+    """Reasons as text, of fixed width so that the dtype does not depend on which reasons occur.
+
+    Parameters
+    ----------
+    codes : array-like of int
+        Members of :class:`Reason`, any shape.
+
+    Returns
+    -------
+    ndarray of str, same shape
+    """
+    table = np.array([_REASON_TEXT[reason] for reason in Reason])
+    return table[np.asarray(codes, dtype=np.intp)]
+
+
+def listing(values: Iterable[object], *, most: int = 3, show: str = "repr") -> str:
+    """Values as a reader wants them in a message: the first few, then how many more.
+
+    Parameters
+    ----------
+    values : iterable
+        What to list, in the order to show it.
+    most : int
+        How many are written out.
+    show : {"repr", "str"}
+        ``"repr"`` shows values as the user wrote them (``'0'`` is not ``0``).
+
+    Examples
+    --------
+    >>> listing(["a", "b", "c", "d", "e"])
+    "'a', 'b', 'c' and 2 more"
+    """
+    items: Sequence[object] = list(values)
+    text = ", ".join(repr(v) if show == "repr" else str(v) for v in items[:most])
+    return text if len(items) <= most else f"{text} and {len(items) - most} more"

@@ -1,0 +1,1 @@
+"""One labelled twin per statistics room: checks, counts, computes, names the answer. Exports nothing."""

@@ -1,0 +1,698 @@
+"""Measurement protocols: which cases count, what a label means, how abstentions are handled, what is pooled.
+
+A protocol is a *collapse of raw tables*. Labels are counted once on the raw axis (categories, missing,
+cannot assess, invalid); a protocol then is a map ``M`` from raw places to its own categories, and its
+table is ``T_p = M' T M``. Everything here is small, frozen, hashable and goes through JSON.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from xjudge.codes import MISSING, OUTCOMES, n_raw, raw_index
+from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.scale import Category, Scale, category_key, plain_category
+
+__all__ = [
+    "Cut",
+    "ItemRule",
+    "Protocol",
+    "RecodeTo",
+    "Resolved",
+    "ScaleMap",
+    "all_positive",
+    "at_least",
+    "cut",
+    "decimal",
+    "merge",
+    "one_of",
+    "recode_to",
+    "weighted_share",
+]
+
+Aggregate = Literal["micro", "macro", "item"]
+
+
+def decimal(value: float | int | str | Fraction) -> Fraction:
+    """Read a threshold as the decimal that is written: ``0.05`` is 1/20, not its binary neighbour."""
+    return value if isinstance(value, Fraction) else Fraction(str(value))
+
+
+# --------------------------------------------------------------------------------------- parts of a protocol
+
+
+@dataclass(frozen=True, repr=False)
+class ScaleMap:
+    """How the categories of the data become the categories of the protocol; see :func:`at_least`,
+    :func:`one_of` and :func:`merge`.
+    """  # noqa: D205
+
+    kind: Literal["at_least", "one_of", "merge"]
+    values: tuple[Category, ...] = ()
+    pairs: tuple[tuple[Category, Category], ...] = ()
+
+    def __repr__(self) -> str:
+        if self.kind == "merge":
+            inner = ", ".join(f"{old!r}: {new!r}" for old, new in self.pairs)
+            end = f", positive={self.values[0]!r}" if self.values else ""
+            return f"merge({{{inner}}}{end})"
+        return f"{self.kind}({', '.join(repr(value) for value in self.values)})"
+
+    def to_json_object(self) -> dict[str, Any]:
+        """Content for JSON."""
+        if self.kind == "merge":
+            positive = {"positive": self.values[0]} if self.values else {}
+            return {"merge": [list(pair) for pair in self.pairs], **positive}
+        return {self.kind: list(self.values)}
+
+    def apply(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
+        """Return the mapped scale and, per category of ``scale``, its new code."""
+        if scale.kind == "continuous":
+            raise ProtocolError(f"{self!r} needs categories, and a continuous scale has none.")
+        return {"at_least": self._at_least, "one_of": self._one_of, "merge": self._merge}[self.kind](scale)
+
+    def _at_least(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
+        threshold = self.values[0]
+        if scale.kind not in ("ordinal", "interval", "binary"):
+            raise ProtocolError(
+                f"{self!r} needs an ordered scale, and {scale!r} has no order. Use `xj.one_of(...)` to say "
+                "which categories are positive, or declare the scale as ordinal."
+            )
+        place = scale.find(threshold)
+        if place is None:
+            numbers = all(category_key(value)[0] == "number" for value in scale.categories)
+            increasing = numbers and list(scale.categories) == sorted(cast(Any, scale.categories))
+            if not (increasing and category_key(threshold)[0] == "number"):
+                raise ProtocolError(f"{self!r}: {threshold!r} is not a category of {scale!r}.")
+            place = sum(value < cast(float, threshold) for value in cast(Any, scale.categories))
+        if not 0 < place < scale.n_categories:
+            side = "positive" if place == 0 else "negative"
+            raise ProtocolError(f"{self!r} makes every category of {scale!r} {side}; choose a value inside.")
+        mapped = Scale.binary(negative=f"<{threshold}", positive=f">={threshold}")
+        return mapped, tuple(int(code >= place) for code in range(scale.n_categories))
+
+    def _one_of(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
+        chosen = {_known(scale, value, self) for value in self.values}
+        if len(chosen) == scale.n_categories:
+            raise ProtocolError(f"{self!r} makes every category of {scale!r} positive; leave one out.")
+        name = "|".join(str(value) for value in self.values)
+        mapped = Scale.binary(negative=f"not {name}", positive=name)
+        return mapped, tuple(int(code in chosen) for code in range(scale.n_categories))
+
+    def _merge(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
+        renamed = {_known(scale, old, self): new for old, new in self.pairs}
+        names = [renamed.get(code, value) for code, value in enumerate(scale.categories)]
+        order = list({category_key(name): name for name in names}.values())
+        if len(order) < 2:
+            raise ProtocolError(f"{self!r} leaves one category of {scale!r}; agreement needs two.")
+        new_codes = tuple([category_key(v) for v in order].index(category_key(name)) for name in names)
+        if self.values:
+            positive = [category_key(v) for v in order].index(category_key(self.values[0]))
+            codes = tuple(int(code == positive) for code in new_codes)
+            return Scale.binary(negative=order[1 - positive], positive=order[positive]), codes
+        keeps_order = scale.kind in ("ordinal", "interval") and list(new_codes) == sorted(new_codes)
+        return (Scale.ordinal(order) if keeps_order else Scale.nominal(order)), new_codes
+
+
+def at_least(value: Category) -> ScaleMap:
+    """Threshold an ordered scale: positive iff the label is at least ``value``.
+
+    Parameters
+    ----------
+    value : str, int or float
+        A category of the scale, or a number between two categories.
+
+    Examples
+    --------
+    >>> Protocol(scale_map=at_least(3)).resolve(Scale.ordinal([1, 2, 3, 4])).scale
+    Scale.binary(negative='<3', positive='>=3')
+    """
+    return ScaleMap("at_least", (plain_category(value),))
+
+
+def one_of(*values: Category) -> ScaleMap:
+    """One-versus-rest: positive iff the label is one of ``values``; every other category is negative.
+
+    Examples
+    --------
+    >>> Protocol(scale_map=one_of("A")).resolve(Scale.pairwise("A", "B", tie="tie")).scale
+    Scale.binary(negative='not A', positive='A')
+    """
+    if not values:
+        raise ProtocolError("`one_of` needs at least one category.")
+    return ScaleMap("one_of", tuple(plain_category(value) for value in values))
+
+
+def merge(mapping: Mapping[Category, Category], positive: Category | None = None) -> ScaleMap:
+    """Merge or rename categories; those not named stay as they are.
+
+    Parameters
+    ----------
+    mapping : mapping
+        From categories of the data to categories of the protocol.
+    positive : str, int or float, optional
+        With two categories left: which of them is positive (the protocol's scale is then binary).
+
+    Examples
+    --------
+    >>> Protocol(scale_map=merge({"poor": "bad", "awful": "bad"})).resolve(
+    ...     Scale.ordinal(["awful", "poor", "good"])).scale
+    Scale.ordinal(['bad', 'good'])
+    """
+    pairs = tuple((plain_category(old), plain_category(new)) for old, new in mapping.items())
+    if not pairs:
+        raise ProtocolError("`merge` needs at least one category to merge or rename.")
+    if positive is None:
+        return ScaleMap("merge", (), pairs)
+    if category_key(positive) not in {category_key(new) for _, new in pairs}:
+        raise ProtocolError(f"`merge`: the positive category {positive!r} is not among the new names.")
+    if len({category_key(new) for _, new in pairs}) != 2:
+        raise ProtocolError("`merge` with `positive` needs a mapping onto exactly two categories.")
+    return ScaleMap("merge", (plain_category(positive),), pairs)
+
+
+@dataclass(frozen=True, repr=False)
+class RecodeTo:
+    """Recode an outcome to a category; see :func:`recode_to`."""
+
+    category: Category
+
+    def __repr__(self) -> str:
+        return f"recode_to({self.category!r})"
+
+
+def recode_to(category: Category) -> RecodeTo:
+    """Count an outcome (CA, invalid, tie) as ``category``.
+
+    The category is looked up among the protocol's categories first (after ``scale_map``), then among
+    those of the data. Recoding an invalid output or a tie has no canonical form and warns.
+    """
+    return RecodeTo(plain_category(category))
+
+
+@dataclass(frozen=True, repr=False)
+class ItemRule:
+    """How the criterion verdicts of an item make one item verdict; see :func:`weighted_share`."""
+
+    kind: Literal["weighted_share", "all_positive", "sum"]
+    cut: str | None = None
+
+    def __repr__(self) -> str:
+        return {
+            "weighted_share": f"weighted_share({self.cut})",
+            "all_positive": "all_positive()",
+            "sum": "'sum'",
+        }[self.kind]
+
+
+def weighted_share(cut: float | str) -> ItemRule:
+    """Item verdict: positive iff the weighted share of positive criteria is at least ``cut``.
+
+    ``cut`` is read as the decimal that is written: a share of exactly 3/5 reaches ``0.6``.
+    """
+    share = decimal(cut)
+    if not 0 < share <= 1:
+        raise ProtocolError(f"`weighted_share` needs a cut in (0, 1]; got {cut}.")
+    return ItemRule("weighted_share", str(cut))
+
+
+def all_positive() -> ItemRule:
+    """Item verdict: positive iff every criterion is positive."""
+    return ItemRule("all_positive")
+
+
+@dataclass(frozen=True, repr=False)
+class Cut:
+    """Read a label from probabilities by a threshold; see :func:`cut`."""
+
+    at: str
+
+    def __repr__(self) -> str:
+        return f"cut({self.at})"
+
+
+def cut(at: float | str) -> Cut:
+    """Extraction rule: positive iff the probability of the positive category is at least ``at``."""
+    if not 0 < decimal(at) <= 1:
+        raise ProtocolError(f"`cut` needs a probability in (0, 1]; got {at}.")
+    return Cut(str(at))
+
+
+Handling = Literal["exclude", "category", "negative"] | RecodeTo
+Extraction = Literal["argmax", "expected", "sample"] | Cut
+
+_HANDLINGS = ("exclude", "category", "negative")
+_OUTCOME_WORDS = {"ca": "cannot assess", "invalid": "invalid", "tie": "tie"}
+
+
+# ------------------------------------------------------------------------------------------------- protocol
+
+
+@dataclass(frozen=True, repr=False)
+class Protocol:
+    """A measurement protocol: scale map, population, handling of outcomes, aggregation.
+
+    ``Protocol()`` is per criterion, by exclusion. Frozen, hashable, prints as one line, round-trips
+    through JSON.
+
+    Parameters
+    ----------
+    scale_map : ScaleMap, optional
+        :func:`at_least`, :func:`one_of` or :func:`merge`; ``None`` keeps the categories of the data.
+    population : mapping or str, optional
+        ``{coordinate: value or values}`` keeps matching cases; a text names a boolean variable.
+    ca, invalid : {"exclude", "category", "negative"} or recode_to(category)
+        What becomes of a cannot-assess answer and of an unreadable output.
+    tie : {"category", "exclude", "negative"} or recode_to(category)
+        What becomes of a tie of a pairwise scale.
+    aggregate : {None, "micro", "macro", "item"}
+        ``None`` is one table per criterion; ``"micro"`` pools the tables; ``"macro"`` averages the
+        statistic over criteria where it is defined; ``"item"`` combines an item's criteria first.
+    criterion_weights : mapping, optional
+        Weights of criteria by name, for ``"macro"`` and ``"item"``.
+    item_rule : ItemRule or "sum", optional
+        For ``aggregate="item"``: :func:`weighted_share`, :func:`all_positive` or ``"sum"``.
+    extraction : {"argmax", "expected", "sample"} or cut(t), optional
+        How a label is read from a judge's probabilities.
+
+    Raises
+    ------
+    ProtocolError
+        Parts that contradict each other. What only a scale can tell is checked by :meth:`resolve`.
+
+    Examples
+    --------
+    >>> Protocol(scale_map=at_least(3), ca="negative", aggregate="micro")
+    Protocol(scale_map=at_least(3), ca='negative', aggregate='micro')
+    >>> Protocol.from_json(_.to_json()) == _
+    True
+    """
+
+    scale_map: ScaleMap | None = None
+    population: Any = None
+    ca: Handling = "exclude"
+    invalid: Handling = "exclude"
+    tie: Handling = "category"
+    aggregate: Aggregate | None = None
+    criterion_weights: Any = None
+    item_rule: Any = None
+    extraction: Extraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale_map is not None and not isinstance(self.scale_map, ScaleMap):
+            raise ProtocolError(
+                f"`scale_map` is xj.at_least(...), xj.one_of(...) or xj.merge(...); got {self.scale_map!r}."
+            )
+        for name in ("ca", "invalid", "tie"):
+            value = getattr(self, name)
+            if not isinstance(value, RecodeTo) and value not in _HANDLINGS:
+                raise ProtocolError(
+                    f"`{name}` is one of {listing(_HANDLINGS)} or xj.recode_to(category); got {value!r}."
+                )
+        if self.aggregate not in (None, "micro", "macro", "item"):
+            raise ProtocolError(f"`aggregate` is None, 'micro', 'macro' or 'item'; got {self.aggregate!r}.")
+        object.__setattr__(self, "population", _frozen_population(self.population))
+        object.__setattr__(self, "criterion_weights", _frozen_weights(self.criterion_weights))
+        if self.item_rule == "sum":
+            object.__setattr__(self, "item_rule", ItemRule("sum"))
+        if self.item_rule is not None and not isinstance(self.item_rule, ItemRule):
+            raise ProtocolError(
+                f"`item_rule` is xj.weighted_share(cut), xj.all_positive() or 'sum'; got {self.item_rule!r}."
+            )
+        if (self.aggregate == "item") != (self.item_rule is not None):
+            raise ProtocolError(
+                "`aggregate='item'` and `item_rule` go together: the rule says how an item's criteria "
+                "make one verdict."
+            )
+        if self.criterion_weights is not None and self.aggregate not in ("macro", "item"):
+            raise ProtocolError(
+                "`criterion_weights` act under aggregate='macro' and aggregate='item'; "
+                f"got aggregate={self.aggregate!r}."
+            )
+        if self.extraction is not None and not isinstance(self.extraction, Cut):
+            known = ("argmax", "expected", "sample")
+            if self.extraction not in known:
+                raise ProtocolError(
+                    f"`extraction` is one of {listing(known)} or xj.cut(t); got {self.extraction!r}."
+                )
+
+    # ------------------------------------------------------------------------------------------ many of them
+
+    @classmethod
+    def grid(cls, **choices: Any) -> list[Protocol]:
+        """Every combination of the choices, the last named varying fastest.
+
+        Parameters
+        ----------
+        **choices
+            Per field of a protocol a list of values, or one value.
+
+        Raises
+        ------
+        ProtocolError
+            An unknown field, an empty list, or ``aggregate=None`` mixed with others (the results would
+            not have the same dims).
+
+        Examples
+        --------
+        >>> len(Protocol.grid(scale_map=[at_least(2), at_least(3)], ca=["exclude", "negative"]))
+        4
+        """
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in choices if name not in known]
+        if unknown:
+            raise ProtocolError(
+                f"A protocol has no field {listing(unknown)}; its fields are {', '.join(known)}."
+            )
+        lists = {name: list(v) if isinstance(v, list | tuple) else [v] for name, v in choices.items()}
+        empty = [name for name, values in lists.items() if not values]
+        if empty:
+            raise ProtocolError(f"The list of choices for `{empty[0]}` is empty.")
+        protocols = [cls(**dict(zip(lists, c, strict=True))) for c in itertools.product(*lists.values())]
+        cls.check_together(protocols)
+        return protocols
+
+    @staticmethod
+    def check_together(protocols: Sequence[Protocol]) -> None:
+        """Refuse protocols whose results would not have the same dims."""
+        kinds = {protocol.aggregate is None for protocol in protocols}
+        if len(kinds) > 1:
+            raise ProtocolError(
+                "These protocols mix aggregate=None (one value per criterion) with aggregated ones (one "
+                "value); their results have different dims. Sweep them apart."
+            )
+
+    # ------------------------------------------------------------------------------------------------- words
+
+    @property
+    def label(self) -> str:
+        """A short readable name, for the ``protocol`` coordinate of a sweep."""
+        parts = [] if self.scale_map is None else [_map_words(self.scale_map)]
+        if self.extraction is not None:
+            parts.append(str(self.extraction))
+        parts += [f"CA {_handling_word(self.ca)}"]
+        if self.invalid != "exclude":
+            parts.append(f"invalid {_handling_word(self.invalid)}")
+        if self.tie != "category":
+            parts.append(f"tie {_handling_word(self.tie)}")
+        if self.population is not None:
+            parts.append(f"population {self._population_words()}")
+        if self.aggregate is not None:
+            rule = "" if self.item_rule is None else f" {self.item_rule!r}".replace("'", "")
+            parts.append(f"{self.aggregate}{rule}")
+        if self.criterion_weights is not None:
+            parts.append("weighted")
+        return " · ".join(parts)
+
+    def _population_words(self) -> str:
+        if isinstance(self.population, str):
+            return self.population
+        return ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in self.population)
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                if field.name == "population" and not isinstance(value, str):
+                    value = {name: list(values) for name, values in value}
+                if field.name == "criterion_weights":
+                    value = dict(value)
+                shown.append(f"{field.name}={value!r}")
+        return f"Protocol({', '.join(shown)})"
+
+    # -------------------------------------------------------------------------------------------------- JSON
+
+    def to_json(self) -> str:
+        """Return the protocol as a JSON object with every field."""
+        population = self.population
+        if population is not None and not isinstance(population, str):
+            population = {name: list(values) for name, values in population}
+        content = {
+            "scale_map": None if self.scale_map is None else self.scale_map.to_json_object(),
+            "population": population,
+            **{name: _handling_json(getattr(self, name)) for name in ("ca", "invalid", "tie")},
+            "aggregate": self.aggregate,
+            "criterion_weights": None
+            if self.criterion_weights is None
+            else [list(pair) for pair in self.criterion_weights],
+            "item_rule": None if self.item_rule is None else [self.item_rule.kind, self.item_rule.cut],
+            "extraction": {"cut": self.extraction.at}
+            if isinstance(self.extraction, Cut)
+            else self.extraction,
+        }
+        return json.dumps(content, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Protocol:
+        """Protocol from what :meth:`to_json` wrote."""
+        content = json.loads(text)
+        extraction = content["extraction"]
+        weights = content["criterion_weights"]
+        return cls(
+            scale_map=_scale_map_from(content["scale_map"]),
+            population=content["population"],
+            **{name: _handling_from(content[name]) for name in ("ca", "invalid", "tie")},
+            aggregate=content["aggregate"],
+            criterion_weights=None if weights is None else dict(weights),
+            item_rule=None if content["item_rule"] is None else ItemRule(*content["item_rule"]),
+            extraction=Cut(extraction["cut"]) if isinstance(extraction, dict) else extraction,
+        )
+
+    # ----------------------------------------------------------------------------------------------- resolve
+
+    def resolve(self, scale: Scale) -> Resolved:
+        """Fit the protocol to a scale.
+
+        Parameters
+        ----------
+        scale : Scale
+            The scale of the data.
+
+        Returns
+        -------
+        Resolved
+            The protocol's own scale and the map from raw places to its categories.
+
+        Raises
+        ------
+        ProtocolError
+            Whatever the scale cannot carry, with the reason; all of it in one message.
+        """
+        problems: list[str] = []
+        mapped, codes = scale, tuple(range(scale.n_categories))
+        if self.scale_map is not None:
+            try:
+                mapped, codes = self.scale_map.apply(scale)
+            except ProtocolError as error:
+                problems.append(str(error))
+                codes = tuple(min(code, mapped.n_categories - 1) for code in codes)
+        targets = dict(enumerate(codes))
+        targets |= {raw_index(name, scale.n_categories): code for name, code in OUTCOMES.items()}
+        added: list[Category] = []
+
+        if self.tie != "category":
+            if scale.tie is None:
+                problems.append(f"`tie={self.tie!r}` needs a pairwise scale with a tie; this is {scale!r}.")
+            else:
+                place = scale.index(scale.tie)
+                targets[place] = _handled("tie", self.tie, mapped, scale, codes, added, problems, MISSING)
+        acts_on_criteria = self.aggregate != "item"
+        for name in ("ca", "invalid"):
+            how = getattr(self, name)
+            if how == "category" and not acts_on_criteria:
+                continue  # acts on the item verdict, once the criteria are combined
+            place = raw_index(name, scale.n_categories)
+            targets[place] = _handled(name, how, mapped, scale, codes, added, problems, OUTCOMES[name])
+        if self.item_rule is not None and self.item_rule.kind != "sum" and mapped.kind != "binary":
+            problems.append(
+                f"{self.item_rule!r} needs positive and negative criteria; {mapped!r} has none. Add a "
+                "`scale_map`."
+            )
+        if self.item_rule is not None and self.item_rule.kind == "sum" and not mapped.ordered:
+            problems.append(f"item_rule='sum' adds scores, and {mapped!r} has no order.")
+        if self.extraction is not None:
+            problems += _extraction_problems(self.extraction, scale, mapped)
+        if problems:
+            raise ProtocolError(" ".join(problems))
+        final = mapped if not added else Scale.nominal([*mapped.categories, *added])
+        return Resolved(
+            self, scale, mapped, final, tuple(targets[place] for place in range(n_raw(scale.n_categories)))
+        )
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A protocol fitted to a scale.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    raw : Scale
+        The scale of the data.
+    mapped : Scale
+        The scale after the scale map, before outcomes become categories.
+    scale : Scale
+        The scale of the protocol's tables: ``mapped`` and the outcomes that are categories.
+    targets : tuple of int
+        Per place of the raw axis, the category of the protocol, or the outcome code that remains.
+    """
+
+    protocol: Protocol
+    raw: Scale
+    mapped: Scale
+    scale: Scale
+    targets: tuple[int, ...]
+
+    @property
+    def matrix(self) -> npt.NDArray[np.int64]:
+        """The collapse ``M`` (raw places x protocol categories), zeros and ones: ``T_p = M' T M``."""
+        out = np.zeros((len(self.targets), self.scale.n_categories), dtype=np.int64)
+        for place, target in enumerate(self.targets):
+            if target >= 0:
+                out[place, target] = 1
+        return out
+
+    @property
+    def outcome_categories(self) -> tuple[Category, ...]:
+        """Outcomes (CA, invalid) that this protocol counts as categories."""
+        return self.scale.categories[self.mapped.n_categories :] if self.scale is not self.mapped else ()
+
+    def recoded(self) -> list[str]:
+        """Outcomes without a canonical recoding that this protocol recodes: invalid outputs and ties."""
+        acts = {"invalid": self.protocol.invalid, "tie": self.protocol.tie}
+        return [name for name, how in acts.items() if how == "negative" or isinstance(how, RecodeTo)]
+
+
+# -------------------------------------------------------------------------------------------------- helpers
+
+
+def _known(scale: Scale, value: Category, what: ScaleMap) -> int:
+    code = scale.find(value)
+    if code is None:
+        raise ProtocolError(f"{what!r}: {value!r} is not a category of {scale!r}.")
+    return code
+
+
+def _handled(
+    name: str,
+    how: Handling,
+    mapped: Scale,
+    raw: Scale,
+    codes: tuple[int, ...],
+    added: list[Category],
+    problems: list[str],
+    remains: int,
+) -> int:
+    """Where an outcome goes; problems are collected, so that one message names them all."""
+    if how == "exclude":
+        return remains
+    if how == "category":
+        label = {"ca": "CA", "invalid": "invalid"}[name]
+        if mapped.kind == "continuous":
+            problems.append(f"`{name}='category'` needs categories, and a continuous scale has none.")
+            return remains
+        if mapped.find(label) is not None:
+            label = f"<{label}>"
+        added.append(label)
+        return mapped.n_categories + len(added) - 1
+    if how == "negative":
+        if mapped.kind != "binary":
+            problems.append(
+                f"`{name}='negative'` needs a negative category, and {mapped!r} has none. Add a `scale_map`, "
+                "or say where it goes with xj.recode_to(category)."
+            )
+            return remains
+        return 0
+    assert isinstance(how, RecodeTo)
+    code = mapped.find(how.category)
+    if code is None and (place := raw.find(how.category)) is not None:
+        code = codes[place]
+    if code is None:
+        problems.append(f"`{name}={how!r}`: {how.category!r} is not a category of {mapped!r}.")
+        return remains
+    return code
+
+
+def _extraction_problems(extraction: Extraction, raw: Scale, mapped: Scale) -> list[str]:
+    if raw.kind == "continuous":
+        return [f"extraction={extraction!r} reads categories, and a continuous scale has none."]
+    if isinstance(extraction, Cut) and mapped.kind != "binary":
+        return [f"extraction={extraction!r} needs a positive category, and {mapped!r} has none."]
+    if extraction == "expected" and raw.kind not in ("ordinal", "interval", "binary"):
+        return [f"extraction='expected' needs an ordered scale, and {raw!r} has no order."]
+    return []
+
+
+def _frozen_population(population: Any) -> Any:
+    if population is None or isinstance(population, str):
+        return population
+    pairs = population.items() if isinstance(population, Mapping) else population
+    frozen = []
+    for name, values in pairs:
+        many = isinstance(values, Iterable) and not isinstance(values, str)
+        chosen = tuple(values) if many else (values,)
+        if not chosen:
+            raise ProtocolError(f"`population`: no value is given for {name!r}, so no case would remain.")
+        try:
+            frozen.append((str(name), tuple(plain_category(value) for value in chosen)))
+        except StructureError as error:
+            raise ProtocolError(f"`population`: {error}") from None
+    if not frozen:
+        raise ProtocolError("`population` names no coordinate; use None for all cases.")
+    return tuple(frozen)
+
+
+def _frozen_weights(weights: Any) -> Any:
+    if weights is None:
+        return None
+    pairs = weights.items() if isinstance(weights, Mapping) else weights
+    frozen = tuple((plain_category(name), float(weight)) for name, weight in pairs)
+    wrong = [name for name, weight in frozen if not (np.isfinite(weight) and weight >= 0)]
+    if wrong or not any(weight > 0 for _, weight in frozen):
+        raise ProtocolError(
+            "`criterion_weights` are finite, not negative, and not all zero; "
+            f"see {listing(wrong) if wrong else 'all of them'}."
+        )
+    return frozen
+
+
+def _handling_word(how: Handling) -> str:
+    words = {"exclude": "excluded", "category": "category", "negative": "negative"}
+    return f"→ {how.category}" if isinstance(how, RecodeTo) else words[how]
+
+
+def _map_words(scale_map: ScaleMap) -> str:
+    if scale_map.kind == "at_least":
+        return f"≥ {scale_map.values[0]}"
+    return repr(scale_map).replace("'", "")
+
+
+def _handling_json(how: Handling) -> Any:
+    return {"recode_to": how.category} if isinstance(how, RecodeTo) else how
+
+
+def _extraction_json(extraction: Extraction | None) -> Any:
+    return {"cut": extraction.at} if isinstance(extraction, Cut) else extraction
+
+
+def _handling_from(content: Any) -> Any:
+    return RecodeTo(content["recode_to"]) if isinstance(content, dict) else content
+
+
+def _scale_map_from(content: Any) -> ScaleMap | None:
+    if content is None:
+        return None
+    if "merge" in content:
+        return merge(dict(map(tuple, content["merge"])), content.get("positive"))
+    builders: dict[str, Callable[..., ScaleMap]] = {"at_least": at_least, "one_of": one_of}
+    (kind, values), *_ = content.items()
+    return builders[kind](*values)

@@ -1,0 +1,1 @@
+"""Plain numpy functions: numbers from numbers. Knows no labels, no xarray, no dask."""
