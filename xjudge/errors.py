@@ -117,6 +117,8 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.SAME_RATER: "a rater against itself",
 }
 
+_REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]
+
 
 def reason_text(codes: npt.ArrayLike) -> npt.NDArray[np.str_]:
     """Reasons as text, of fixed width so that the dtype does not depend on which reasons occur.
@@ -130,8 +132,7 @@ def reason_text(codes: npt.ArrayLike) -> npt.NDArray[np.str_]:
     -------
     ndarray of str, same shape
     """
-    table = np.array([_REASON_TEXT[reason] for reason in Reason])
-    return table[np.asarray(codes, dtype=np.intp)]
+    return _REASON_TABLE[np.asarray(codes, dtype=np.intp)]
 
 
 def listing(values: Iterable[object], *, most: int = 3, show: str = "repr") -> str:

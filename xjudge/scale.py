@@ -119,7 +119,7 @@ class Scale:
         words = [value for value, key in zip(values, keys, strict=True) if key[0] != "number"]
         if self.kind == "interval" and words:
             raise StructureError(
-                f"An interval scale needs numbers; got {listing(words)}. Use `Scale.ordinal` for ordered words."
+                f"An interval scale needs numbers; got {listing(words)}. Use `Scale.ordinal` for words."
             )
         if self.kind == "interval" and list(values) != sorted(values):
             raise StructureError("The values of an interval scale are declared in increasing order.")
