@@ -91,6 +91,12 @@ class Reason(enum.IntEnum):
     CLASS_WITHOUT_REFERENCE = 13
     NO_CRITERION = 14
     SAME_RATER = 15
+    NO_VARIANCE = 40
+    BELOW_MIN_ITEMS = 41
+    NOTHING_TO_COMPARE = 42
+    ONE_ITEM = 43
+    NOT_REACHABLE = 44
+    CONSTANT_CONTROL = 45
 
     @property
     def text(self) -> str:
@@ -115,6 +121,12 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.CLASS_WITHOUT_REFERENCE: "a category that only the rater uses",
     Reason.NO_CRITERION: "no criterion with a defined value",
     Reason.SAME_RATER: "a rater against itself",
+    Reason.NO_VARIANCE: "no variance between items",
+    Reason.BELOW_MIN_ITEMS: "fewer than min_items items",
+    Reason.NOTHING_TO_COMPARE: "no human could be compared",
+    Reason.ONE_ITEM: "one item has no standard error",
+    Reason.NOT_REACHABLE: "not reached with all items labelled",
+    Reason.CONSTANT_CONTROL: "the control is constant",
 }
 
 _REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]
