@@ -1,0 +1,385 @@
+"""Count records: what one pass over items can count, and how blocks of items are counted and combined.
+
+Nearly every statistic is a function of a few small arrays that are sums (or merges) over items. A
+:class:`Count` says how: ``chunk`` counts one block of items, ``combine`` adds partial counts, ``finish``
+makes the final array. A :class:`Request` is a count with its options. :func:`count_block` counts all
+requests of a pass over one block, with leading axes ``population`` and ``group``;
+:func:`xjudge.lazy.reduce_items` runs it over numpy or dask.
+
+A block is a mapping from names to arrays whose first axis is the item. The array ``codes`` has shape
+``(item, rater, cell)``, a cell being a criterion (times any further dims). The names ``group`` (item,) and
+``population`` (item, P) or (item, P, cell) are reserved for the leading axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xjudge.codes import N_OUTCOMES, n_raw, to_codes
+from xjudge.statistics._tables import pair_tables, places_of
+
+__all__ = [
+    "ITEM_SUPPORT",
+    "MARGINS",
+    "OUTSIDE",
+    "PAIR_TABLES",
+    "Count",
+    "Layout",
+    "Request",
+    "combine_blocks",
+    "count_block",
+    "finish_block",
+    "item_support",
+    "margins",
+    "outside",
+    "pairs",
+]
+
+Block = Mapping[str, npt.NDArray[Any]]
+Partial = Any
+Options = Mapping[str, Any]
+
+MASKED = np.iinfo(np.int8).min
+"""Code of a cell outside the population: counted nowhere, and not reported as unknown."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """A record of something that can be counted in one pass.
+
+    Parameters
+    ----------
+    name : str
+    chunk : callable
+        ``(options, block) -> partial``: the counts of one block.
+    combine : callable
+        ``(list of partials) -> partial``: associative and commutative up to the order of merges.
+    finish : callable
+        ``(options, partial) -> array``.
+    per_slot : bool
+        Whether it is counted per population and group; otherwise once over all items.
+    """
+
+    name: str
+    chunk: Callable[[Options, Block], Partial]
+    combine: Callable[[Sequence[Partial]], Partial]
+    finish: Callable[[Options, Partial], Any]
+    per_slot: bool = True
+
+
+@dataclass(frozen=True)
+class Request:
+    """A count with its options."""
+
+    count: Count
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The leading axes of a pass: how many populations and groups; ``0`` where there is no such axis."""
+
+    n_populations: int = 0
+    n_groups: int = 0
+
+
+# ------------------------------------------------------------------------------------------------ the pass
+
+
+def count_block(requests: Sequence[Request], layout: Layout, block: Block) -> list[Partial]:
+    """Count every request over one block of items.
+
+    Parameters
+    ----------
+    requests : sequence of Request
+    layout : Layout
+    block : mapping
+        Arrays with the item as first axis; labels may be integral floats with NaN.
+
+    Returns
+    -------
+    list
+        A partial per request; those counted per slot are nested lists ``[population][group]``.
+    """
+    arrays = {name: _readable(name, array) for name, array in block.items()}
+    slots = _slots(layout, arrays)
+    out: list[Partial] = []
+    for request in requests:
+        if request.count.per_slot:
+            out.append([[request.count.chunk(request.options, slot) for slot in groups] for groups in slots])
+        else:
+            out.append(request.count.chunk(request.options, arrays))
+    return out
+
+
+def combine_blocks(requests: Sequence[Request], partials: Sequence[list[Partial]]) -> list[Partial]:
+    """Combine the partials of several blocks, request by request."""
+    if len(partials) == 1:
+        return partials[0]
+    out: list[Partial] = []
+    for position, request in enumerate(requests):
+        parts = [partial[position] for partial in partials]
+        if request.count.per_slot:
+            out.append(
+                [
+                    [request.count.combine([part[p][g] for part in parts]) for g in range(len(parts[0][p]))]
+                    for p in range(len(parts[0]))
+                ]
+            )
+        else:
+            out.append(request.count.combine(parts))
+    return out
+
+
+def finish_block(requests: Sequence[Request], layout: Layout, partial: list[Partial]) -> list[Any]:
+    """Final arrays, with the leading axes (population, group) that the layout has."""
+    out: list[Any] = []
+    for request, counted in zip(requests, partial, strict=True):
+        if not request.count.per_slot:
+            out.append(request.count.finish(request.options, counted))
+            continue
+        finished = np.stack(
+            [np.stack([request.count.finish(request.options, slot) for slot in groups]) for groups in counted]
+        )
+        drop = tuple(axis for axis, size in enumerate((layout.n_populations, layout.n_groups)) if size == 0)
+        out.append(finished.squeeze(drop) if drop else finished)
+    return out
+
+
+def _readable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array if name in ("group", "population", "score") else to_codes(array)
+
+
+def _slots(layout: Layout, arrays: Mapping[str, npt.NDArray[Any]]) -> list[list[Block]]:
+    """The block restricted to each population and group."""
+    rows: list[Any] = [slice(None)]
+    if layout.n_groups:
+        group = arrays["group"]
+        order = np.argsort(group, kind="stable")
+        ends = np.searchsorted(group[order], np.arange(layout.n_groups + 1))
+        rows = [order[ends[g] : ends[g + 1]] for g in range(layout.n_groups)]
+    data = {name: array for name, array in arrays.items() if name not in ("group", "population")}
+    out: list[list[Block]] = []
+    for p in range(max(1, layout.n_populations)):
+        kept = data
+        if layout.n_populations:
+            kept = _masked(data, arrays["population"][:, p])
+        whole = len(rows) == 1 and isinstance(rows[0], slice)
+        out.append([kept] if whole else [{name: a[r] for name, a in kept.items()} for r in rows])
+    return out
+
+
+def _masked(data: Block, keep: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
+    """Labels outside the population become :data:`MASKED`, which is counted nowhere."""
+    out = {}
+    for name, array in data.items():
+        mask = keep.reshape(keep.shape[0], *(1,) * (array.ndim - keep.ndim), *keep.shape[1:])
+        out[name] = np.where(mask, array, array.dtype.type(MASKED if array.dtype.kind == "i" else np.nan))
+    return out
+
+
+def _add(partials: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    total = partials[0].copy()
+    for partial in partials[1:]:
+        total += partial
+    return total
+
+
+def _as_counted(_: Options, partial: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return partial
+
+
+def _columns(options: Options, block: Block, side: str) -> npt.NDArray[np.unsignedinteger]:
+    """Places of one side of a pair count, shape (item, column, cell)."""
+    codes = block[options[side]]
+    chosen = options[f"{side}_columns"]
+    if chosen is not None:
+        codes = codes[:, list(chosen)]
+    targets = np.asarray(options[f"{side}_targets"], dtype=np.intp)
+    return places_of(codes, targets, options[f"n_{side}"])
+
+
+# --------------------------------------------------------------------------------------------- pair tables
+
+
+def _count_pairs(options: Options, block: Block) -> npt.NDArray[np.int64]:
+    left = _columns(options, block, "left")
+    right = _columns(options, block, "right") if options["right"] is not None else None
+    n_left, n_right = options["n_left"], options["n_right"]
+    n_cells = left.shape[2]
+    n_b = left.shape[1] if right is None else right.shape[1]
+    out = np.empty((n_cells, left.shape[1], n_b, n_left, n_right), dtype=np.int64)
+    for cell in range(n_cells):
+        out[cell] = pair_tables(
+            left[:, :, cell], None if right is None else right[:, :, cell], n_left, n_right
+        )
+    return out
+
+
+PAIR_TABLES = Count("pair tables", _count_pairs, _add, _as_counted)
+"""Joint counts ``(cell, A, B, place, place)`` of two sets of columns; see :func:`pairs`."""
+
+
+def pairs(
+    n_categories: int,
+    *,
+    left: str = "codes",
+    left_columns: Sequence[int] | None = None,
+    left_targets: Sequence[int] | None = None,
+    right: str | None = "codes",
+    right_columns: Sequence[int] | None = None,
+    right_targets: Sequence[int] | None = None,
+    n_right_categories: int | None = None,
+) -> Request:
+    """Ask for the pair tables of two sets of columns.
+
+    Parameters
+    ----------
+    n_categories : int
+        Categories of the left array (and of the right one, unless ``n_right_categories`` says otherwise).
+    left, right : str
+        Names of arrays of codes (item, column, cell). ``right=None`` pairs the left columns with
+        each other.
+    left_columns, right_columns : sequence of int, optional
+        Which columns; all by default.
+    left_targets, right_targets : sequence of int, optional
+        Place of each raw code, negative for "count nowhere"; the raw axis itself by default.
+
+    Returns
+    -------
+    Request
+        Counts of shape (cell, A, B, places, places), int64.
+    """
+    other = n_categories if n_right_categories is None else n_right_categories
+    options: dict[str, Any] = {"left": left, "right": right}
+    for side, n, columns, targets in (
+        ("left", n_categories, left_columns, left_targets),
+        ("right", other, right_columns, right_targets),
+    ):
+        places = tuple(range(n_raw(n))) if targets is None else tuple(int(t) for t in targets)
+        n_places = max(places) + 1
+        options[f"{side}_columns"] = None if columns is None else tuple(int(c) for c in columns)
+        options[f"{side}_targets"] = tuple(place if place >= 0 else n_places for place in places)
+        options[f"n_{side}"] = n_places
+    if right is None:
+        options["n_right"] = options["n_left"]
+    return Request(PAIR_TABLES, options)
+
+
+# ------------------------------------------------------------------------------------------------- margins
+
+
+def _count_margins(options: Options, block: Block) -> npt.NDArray[np.int64]:
+    places = _columns(options, block, "left")
+    n_items, n_columns, n_cells = places.shape
+    width = options["n_left"] + 1
+    out = np.zeros((n_cells, n_columns, width), dtype=np.int64)
+    offset = (np.arange(n_columns)[:, None] + n_columns * np.arange(n_cells)) * width
+    for start in range(0, n_items, 1 << 16):
+        joint = places[start : start + (1 << 16)] + offset
+        out += np.bincount(joint.ravel(), minlength=out.size).reshape(out.shape)
+    return out[..., :-1]
+
+
+MARGINS = Count("margins", _count_margins, _add, _as_counted)
+"""Counts ``(cell, column, place)`` of single columns; see :func:`margins`."""
+
+
+def margins(n_categories: int, *, array: str = "codes", columns: Sequence[int] | None = None) -> Request:
+    """Ask for the label counts of single columns on the raw axis: shape (cell, column, place)."""
+    return Request(
+        MARGINS,
+        {
+            "left": array,
+            "left_columns": None if columns is None else tuple(int(c) for c in columns),
+            "left_targets": tuple(range(n_raw(n_categories))),
+            "n_left": n_raw(n_categories),
+        },
+    )
+
+
+# -------------------------------------------------------------------------------------------- item support
+
+
+def _count_support(options: Options, block: Block) -> npt.NDArray[np.int64]:
+    left, right = (_columns(options, block, side) == 0 for side in ("left", "right"))
+    n_a, n_b = left.shape[1], right.shape[1]
+    packed = [np.packbits(np.ascontiguousarray(side.transpose(1, 2, 0)), axis=-1) for side in (left, right)]
+    out = np.zeros((1 if options["pooled"] else n_a, n_b), dtype=np.int64)
+    for b in range(n_b):
+        both = np.bitwise_or.reduce(packed[0] & packed[1][b], axis=1)
+        if options["pooled"]:
+            both = np.bitwise_or.reduce(both, axis=0, keepdims=True)
+        out[:, b] = np.bitwise_count(both).sum(-1, dtype=np.int64)
+    return out
+
+
+ITEM_SUPPORT = Count("item support", _count_support, _add, _as_counted)
+"""Items ``(A or 1, B)`` on which a pair of columns is usable in any cell; see :func:`item_support`."""
+
+
+def item_support(
+    usable_left: Sequence[bool],
+    usable_right: Sequence[bool] | None = None,
+    *,
+    left: str = "codes",
+    left_columns: Sequence[int] | None = None,
+    right: str = "codes",
+    right_columns: Sequence[int] | None = None,
+    pooled: bool = False,
+) -> Request:
+    """Ask on how many items a pair of columns is usable in at least one cell.
+
+    Parameters
+    ----------
+    usable_left, usable_right : sequence of bool
+        Per raw place, whether the code is usable; the right side like the left by default.
+    pooled : bool
+        Any of the left columns will do: shape (1, B) instead of (A, B).
+    """
+    sides = {"left": usable_left, "right": usable_left if usable_right is None else usable_right}
+    options: dict[str, Any] = {"left": left, "right": right, "pooled": pooled}
+    for side, columns in (("left", left_columns), ("right", right_columns)):
+        options[f"{side}_columns"] = None if columns is None else tuple(int(c) for c in columns)
+        options[f"{side}_targets"] = tuple(0 if usable else 1 for usable in sides[side])
+        options[f"n_{side}"] = 1
+    return Request(ITEM_SUPPORT, options)
+
+
+# ------------------------------------------------------------------------------------- codes outside a scale
+
+
+def _count_outside(options: Options, block: Block) -> npt.NDArray[np.int64]:
+    """Rows (rater, cell, code, count) of codes that are neither a category nor an outcome."""
+    codes = block["codes"]
+    n_categories = options["n_categories"]
+    empty = np.empty((0, 4), dtype=np.int64)
+    if codes.size == 0 or (codes.min() >= -N_OUTCOMES and codes.max() < n_categories):
+        return empty
+    item, rater, cell = np.nonzero((codes < -N_OUTCOMES) | (codes >= n_categories))
+    found = np.stack([rater, cell, codes[item, rater, cell].astype(np.int64)], axis=1)
+    unique, counts = np.unique(found, axis=0, return_counts=True)
+    return np.column_stack([unique, counts])
+
+
+def _merge_outside(partials: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    rows = np.concatenate(partials)
+    if not len(rows):
+        return rows
+    unique, inverse = np.unique(rows[:, :3], axis=0, return_inverse=True)
+    counts = np.bincount(inverse.ravel(), weights=rows[:, 3]).astype(np.int64)
+    return np.column_stack([unique, counts])
+
+
+OUTSIDE = Count("codes outside the scale", _count_outside, _merge_outside, _as_counted, per_slot=False)
+"""The bucket for codes outside the scale: rows (rater, cell, code, count), merged over blocks."""
+
+
+def outside(n_categories: int) -> Request:
+    """Ask for the codes of ``codes`` that are neither a category nor an outcome."""
+    return Request(OUTSIDE, {"n_categories": n_categories})
