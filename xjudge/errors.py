@@ -97,6 +97,16 @@ class Reason(enum.IntEnum):
     ONE_ITEM = 43
     NOT_REACHABLE = 44
     CONSTANT_CONTROL = 45
+    NO_RESIDUAL_ENERGY = 50
+    CONSTANT_ERRORS = 51
+    NON_POSITIVE_DENOMINATOR = 52
+    FEW_HUMAN_LABELS = 53
+    BELOW_GRID = 54
+    BEYOND_GRID = 55
+    ONE_JUDGE = 56
+    NO_CONSENSUS_VARIANCE = 57
+    NON_POSITIVE_ERROR = 58
+    NO_HUMAN_VARIANCE = 59
 
     @property
     def text(self) -> str:
@@ -127,6 +137,16 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.ONE_ITEM: "one item has no standard error",
     Reason.NOT_REACHABLE: "not reached with all items labelled",
     Reason.CONSTANT_CONTROL: "the control is constant",
+    Reason.NO_RESIDUAL_ENERGY: "a member without residual energy",
+    Reason.CONSTANT_ERRORS: "a judge with constant errors",
+    Reason.NON_POSITIVE_DENOMINATOR: "denominator not positive",
+    Reason.FEW_HUMAN_LABELS: "an item without two known human labels",
+    Reason.BELOW_GRID: "<= first grid point",
+    Reason.BEYOND_GRID: "beyond the last grid point",
+    Reason.ONE_JUDGE: "a panel of one judge",
+    Reason.NO_CONSENSUS_VARIANCE: "no variance along the consensus direction",
+    Reason.NON_POSITIVE_ERROR: "distributional error not positive",
+    Reason.NO_HUMAN_VARIANCE: "humans agree on every item",
 }
 
 _REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]
