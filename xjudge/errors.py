@@ -91,6 +91,13 @@ class Reason(enum.IntEnum):
     CLASS_WITHOUT_REFERENCE = 13
     NO_CRITERION = 14
     SAME_RATER = 15
+    NO_PAIRABLE_ITEM = 20
+    NO_POSSIBLE_DISAGREEMENT = 21
+    ONE_RATER = 22
+    FEW_COMPLETE_ITEMS = 23
+    NO_VARIATION = 24
+    NO_RATER_PAIR = 25
+    UNDEFINED_PAIR = 26
     NO_VARIANCE = 40
     BELOW_MIN_ITEMS = 41
     NOTHING_TO_COMPARE = 42
@@ -131,6 +138,13 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.CLASS_WITHOUT_REFERENCE: "a category that only the rater uses",
     Reason.NO_CRITERION: "no criterion with a defined value",
     Reason.SAME_RATER: "a rater against itself",
+    Reason.NO_PAIRABLE_ITEM: "no item with two labels",
+    Reason.NO_POSSIBLE_DISAGREEMENT: "chance leaves no room for disagreement",
+    Reason.ONE_RATER: "fewer than two raters",
+    Reason.FEW_COMPLETE_ITEMS: "fewer than two complete items",
+    Reason.NO_VARIATION: "no variation between items",
+    Reason.NO_RATER_PAIR: "no pair of raters with a defined value",
+    Reason.UNDEFINED_PAIR: "a pair of raters without a defined value",
     Reason.NO_VARIANCE: "no variance between items",
     Reason.BELOW_MIN_ITEMS: "fewer than min_items items",
     Reason.NOTHING_TO_COMPARE: "no human could be compared",
