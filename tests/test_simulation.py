@@ -4,7 +4,11 @@ import hashlib
 import json
 import math
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -392,3 +396,32 @@ def test_all_problems_in_one_message() -> None:
         simulate(n_items=0, overlap=2.0, seed=-1)
     with pytest.raises(StructureError, match=r"`families`.*`ca_rate`.*`prevalence`"):
         simulate(families=[], ca_rate=2.0, prevalence=-1.0)
+
+
+# ---------------------------------------------------------------------------------- the fixtures of the suite
+
+
+def test_a_backend_holds_the_same_labels(backend: Callable[[xr.Dataset], xr.Dataset]) -> None:
+    ds = load_example()
+    turned = backend(ds)
+    xr.testing.assert_identical(turned.compute(), ds)
+    assert not any(coord.chunks for coord in turned.coords.values())
+
+
+def test_ragged_chunks_are_uneven(request: pytest.FixtureRequest) -> None:
+    conftest = request.config.pluginmanager.get_plugin(str(Path(__file__).with_name("conftest.py")))
+    assert conftest.ragged_chunks(load_example())["label"].chunks == ((56, 1, 143), (1, 1, 5), (1, 1, 4))
+    assert [conftest.ragged(size) for size in range(5)] == [(0,), (1,), (1, 1), (1, 1, 1), (1, 1, 2)]
+
+
+def test_the_counting_scheduler_counts(
+    count_computes: Callable[[], AbstractContextManager[Any]],
+) -> None:
+    label = load_example()["label"].chunk()
+    with count_computes() as computes:
+        total = (label >= 0).sum()
+        assert computes.n == 0
+        total.compute()
+        assert computes.n == 1
+        assert int(total.compute()) == int((label >= 0).sum().values)
+        assert computes.n == 3

@@ -1,0 +1,344 @@
+"""Imports go down only: every import of every room is read against one table.
+
+A new room is declared here, in ``ROOMS``: nothing else in this file changes with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+import xjudge
+
+PACKAGE = Path(xjudge.__file__).parent
+
+# -------------------------------------------------------------------------------------------------- the table
+
+
+class Room(NamedTuple):
+    """Where a module stands.
+
+    Between rooms of different packages the ``floor`` decides, between rooms of one package the ``inner``
+    floor: an import goes to a strictly lower one. A room that ``serves`` others stands just below them: they
+    alone may import it, and it may import what every one of them may.
+    """
+
+    floor: float = 0
+    inner: int = 0
+    serves: tuple[str, ...] = ()
+
+
+FRONT = 9  # the inner floor of a package's own __init__
+
+ROOMS: dict[str, Room] = {
+    "errors": Room(0),
+    "codes": Room(0),
+    "scale": Room(1),
+    "statistics": Room(1, FRONT),
+    "statistics.weights": Room(1, 0),
+    "statistics._tables": Room(serves=("statistics.counts",)),
+    "statistics.counts": Room(1, 0),
+    "statistics._patterns": Room(serves=("statistics.raters", "statistics._terms")),
+    "statistics._terms": Room(serves=("statistics.raters",)),
+    "statistics.resample": Room(1, 0),
+    "statistics.coefficients": Room(1, 1),
+    "statistics.raters": Room(1, 2),
+    "statistics._loo_counts": Room(serves=("statistics.loo",)),
+    "statistics._panel_residuals": Room(serves=("statistics.panel", "statistics._panel_size")),
+    "statistics._panel_size": Room(serves=("statistics.panel",)),
+    "statistics._bounds_binary": Room(serves=("statistics.bounds",)),
+    "statistics.bounds": Room(1, 3),
+    "statistics.loo": Room(1, 3),
+    "statistics.panel": Room(1, 3),
+    "statistics.adjust": Room(1, 3),
+    "protocol": Room(2),
+    "lazy": Room(2),
+    "schema": Room(2),
+    "view": Room(2.5),
+    "_labels": Room(serves=("build",)),
+    "_ids": Room(serves=("build",)),
+    "_ingest": Room(serves=("build", "_ids", "_labels")),
+    "build": Room(3),
+    "outcomes": Room(3),
+    "_simulation_model": Room(serves=("simulation",)),
+    "simulation": Room(4),
+    "labelled": Room(4, FRONT),
+    "labelled._common": Room(4, 0),
+    "labelled.agreement": Room(4, 1),
+    "labelled.reliability": Room(4, 1),
+    "labelled.compare": Room(4, 1),
+    "labelled.bounds": Room(4, 1),
+    "labelled.adjust": Room(4, 1),
+    "labelled.loo": Room(4, 1),
+    "labelled.panel": Room(4, 1),
+    "labelled.disagreements": Room(4, 1),
+    "labelled.stability": Room(4, 1),
+    "labelled.slices": Room(4, 1),
+    "rebuilding": Room(5),
+    "gate": Room(5),
+    "io": Room(5, FRONT),
+    "plot": Room(5),
+    "reporting": Room(6, FRONT),
+    "accessor": Room(7),
+    "cli": Room(7),
+    "testing": Room(7),
+    "": Room(8),  # xjudge/__init__.py, the front door
+    "__main__": Room(9),
+}
+
+# Which rooms may import a third-party package, beside numpy, pandas and xarray. "*" is every room.
+LENDERS: dict[str, tuple[str, ...]] = {
+    "scipy": ("*",),
+    "dask": ("lazy",),
+    "pandera": ("schema",),
+    "numba": ("statistics._fast",),
+    "pyarrow": ("_ingest", "io"),
+    "zarr": ("io",),
+    "h5netcdf": ("io",),
+    "matplotlib": ("plot",),
+    "hypothesis": ("testing",),
+}
+
+# Rooms that load their package as a whole, because the front door does not load them.
+LOADED_APART = {("schema", "pandera"), ("testing", "hypothesis")}
+
+# ------------------------------------------------------------------------------------------------ the checker
+
+
+class Import(NamedTuple):
+    """One import as it stands in a module: the dotted name, the line, and whether it waits for a call."""
+
+    name: str
+    line: int
+    deferred: bool
+
+
+def imports(source: str) -> Iterator[Import]:
+    """Yield every import of a module: also inside functions, under TYPE_CHECKING, and ``import_module``."""
+    pending: list[tuple[ast.AST, bool]] = [(ast.parse(source), False)]
+    while pending:
+        node, deferred = pending.pop()
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, node.lineno, deferred) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            yield from (Import(f"{base}.{alias.name}", node.lineno, deferred) for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = ast.unparse(node.func)
+            if called in ("importlib.import_module", "import_module", "__import__"):
+                yield Import(str(node.args[0].value), node.lineno, deferred)
+        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        typing_only = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        pending += [(child, deferred or inside or typing_only) for child in ast.iter_child_nodes(node)]
+
+
+def may_import(importer: str, imported: str) -> bool:
+    """Whether one room may import another, by the table."""
+    here, there = ROOMS[importer], ROOMS[imported]
+    if there.serves:
+        return importer in there.serves
+    if here.serves:
+        return all(may_import(served, imported) for served in here.serves)
+    if importer.partition(".")[0] == imported.partition(".")[0]:
+        return there.inner < here.inner
+    return there.floor < here.floor
+
+
+def violations(sources: Mapping[str, str]) -> list[str]:
+    """Every import that breaks the table, for modules given as ``{dotted name within xjudge: source}``."""
+    found = []
+    for module, source in sources.items():
+        if module not in ROOMS:
+            found.append(f"{module}: the room is not declared in ROOMS")
+            continue
+        for name, line, deferred in imports(source):
+            problem = _problem(module, name, deferred, sources)
+            if problem:
+                found.append(f"{module}:{line}: {problem}")
+    return found
+
+
+def _problem(module: str, name: str, deferred: bool, sources: Mapping[str, str]) -> str | None:
+    top = name.partition(".")[0]
+    if name.startswith("."):
+        return f"relative import of {name}"
+    if top == "xjudge":
+        room = name.partition(".")[2]
+        while room and room not in sources:  # a name out of a module: the module is what is imported
+            room = room.rpartition(".")[0]
+        if room not in ROOMS:
+            return f"imports {name}, which is not declared in ROOMS"
+        return (
+            None if may_import(module, room) else f"imports {room or 'the front door'}, which is not below it"
+        )
+    if top in sys.stdlib_module_names or top == "numpy":
+        return None
+    in_statistics = module.partition(".")[0] == "statistics"
+    if top in ("pandas", "xarray"):
+        return f"statistics imports {top}" if in_statistics else None
+    lenders = LENDERS.get(top, ())
+    if "*" not in lenders and not any(module == room or module.startswith(f"{room}.") for room in lenders):
+        return f"imports {top}, which {'only ' + ', '.join(lenders) if lenders else 'no room'} may"
+    if not deferred and (module, top) not in LOADED_APART:
+        return f"imports {top} at its top, not inside a function"
+    return None
+
+
+def read_package() -> dict[str, str]:
+    """Return the sources of xjudge by dotted name within it."""
+    sources = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        sources[".".join(parts)] = path.read_text(encoding="utf-8")
+    return sources
+
+
+def test_every_import_goes_down() -> None:
+    sources = read_package()
+    assert {"", "errors", "statistics.counts", "lazy"} <= set(sources)
+    found = violations(sources)
+    assert not found, "\n".join(found)
+
+
+def test_the_table_is_sound() -> None:
+    for name, room in ROOMS.items():
+        assert set(room.serves) <= set(ROOMS), name
+        assert not may_import(name, name)
+
+
+# ----------------------------------------------------------------------------- the checker catches violations
+
+HOUSE = dict.fromkeys(ROOMS, "") | {"statistics.counts": "def f(): ..."}
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "message"),
+    [
+        ("scale", "import xjudge.protocol", "imports protocol, which is not below"),
+        ("scale", "from xjudge import protocol", "imports protocol, which is not below"),
+        ("scale", "from xjudge.protocol import Protocol", "imports protocol, which is not below"),
+        ("scale", "def f():\n    from xjudge.build import from_long", "scale:2: imports build"),
+        ("scale", "class A:\n    def f(self):\n        import xjudge.build", "scale:3: imports build"),
+        ("scale", "if TYPE_CHECKING:\n    from xjudge.build import x", "imports build"),
+        ("scale", "try:\n    import xjudge.build\nexcept ImportError:\n    pass", "imports build"),
+        ("scale", "import importlib\nimportlib.import_module('xjudge.build')", "scale:2: imports build"),
+        ("scale", "from .protocol import Protocol", "relative import"),
+        ("scale", "from . import protocol", "relative import"),
+        ("build", "from xjudge.outcomes import mask", "imports outcomes, which is not below"),
+        ("errors", "from xjudge.codes import CA", "imports codes, which is not below"),
+        ("labelled.agreement", "from xjudge.labelled.compare import x", "imports labelled.compare"),
+        ("labelled._common", "from xjudge.labelled import agreement", "imports labelled.agreement"),
+        ("labelled.agreement", "from xjudge.simulation import simulate", "imports simulation"),
+        ("labelled.agreement", "from xjudge import simulate", "imports the front door"),
+        ("accessor", "import xjudge", "imports the front door"),
+        ("statistics.counts", "from xjudge.scale import Scale", "imports scale, which is not below"),
+        ("statistics.bounds", "from xjudge.scale import Scale", "imports scale, which is not below"),
+        ("statistics.counts", "from xjudge.statistics.coefficients import kappa", "imports statistics.coef"),
+        ("statistics.loo", "from xjudge.statistics.bounds import sharp_bounds", "imports statistics.bounds"),
+        ("statistics.loo", "from xjudge.statistics import kappa", "imports statistics, which is not below"),
+        ("statistics.counts", "from xjudge.statistics._patterns import x", "imports statistics._patterns"),
+        ("statistics._tables", "import xjudge.statistics.counts", "imports statistics.counts"),
+        ("statistics._tables", "import xjudge.statistics.coefficients", "imports statistics.coefficients"),
+        ("outcomes", "from xjudge._ingest import read", "imports _ingest, which is not below"),
+        ("_ingest", "from xjudge.outcomes import mask", "imports outcomes, which is not below"),
+        ("statistics.counts", "import pandas as pd", "statistics imports pandas"),
+        ("statistics.counts", "def f():\n    import xarray", "statistics imports xarray"),
+        ("statistics.counts", "def f():\n    import dask.array", "imports dask, which only lazy may"),
+        ("statistics.counts", "from scipy import sparse", "imports scipy at its top"),
+        ("outcomes", "def f():\n    import dask.array as da", "imports dask, which only lazy may"),
+        ("lazy", "import dask", "imports dask at its top"),
+        ("build", "def f():\n    import pandera", "imports pandera, which only schema may"),
+        ("build", "def f():\n    import sklearn", "imports sklearn, which no room may"),
+        ("plot", "import matplotlib.pyplot", "imports matplotlib at its top"),
+        ("cellar", "", "not declared in ROOMS"),
+    ],
+)
+def test_a_violation_is_caught(module: str, source: str, message: str) -> None:
+    found = violations({**HOUSE, module: source})
+    assert len(found) == 1
+    assert message in found[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("protocol", "from xjudge.scale import Scale"),
+        ("build", "from xjudge._ingest import read\nfrom xjudge import lazy"),
+        ("_ingest", "from xjudge.schema import check\ndef f():\n    import pyarrow"),
+        (
+            "statistics.bounds",
+            "from xjudge.statistics.coefficients import kappa\nfrom xjudge.codes import CA",
+        ),
+        ("statistics.counts", "import numpy as np\ndef f():\n    from scipy import sparse"),
+        ("statistics.counts", "from xjudge.statistics._tables import pair_tables"),
+        ("statistics", "from xjudge.statistics.bounds import sharp_bounds"),
+        (
+            "labelled.agreement",
+            "from xjudge.labelled._common import tidy\nfrom xjudge.statistics import kappa",
+        ),
+        ("lazy", "def f():\n    import dask.array as da"),
+        ("schema", "import pandera.pandas as pa"),
+        ("io.label_studio", "def f():\n    import pyarrow"),
+        ("", "from xjudge.accessor import x\nfrom xjudge import statistics"),
+        ("__main__", "from xjudge.cli import main"),
+    ],
+)
+def test_what_the_house_allows_is_not_caught(
+    module: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROOMS, "io.label_studio", Room(5, 1))
+    assert violations({**HOUSE, module: source}) == []
+
+
+# ------------------------------------------------------------------------------ no function hides a submodule
+
+
+def hidden_submodules(package: ModuleType, submodules: set[str]) -> list[str]:
+    """Public names of a package that are submodules of it and yet something else."""
+    names = set(getattr(package, "__all__", ())) | {n for n in vars(package) if not n.startswith("_")}
+    return sorted(
+        name
+        for name in names & submodules
+        if not (isinstance(vars(package).get(name), ModuleType) or name not in vars(package))
+    )
+
+
+def packages() -> Iterator[ModuleType]:
+    yield xjudge
+    for found in pkgutil.walk_packages(xjudge.__path__, "xjudge."):
+        if found.ispkg:
+            yield importlib.import_module(found.name)
+
+
+def test_no_public_name_is_that_of_a_submodule() -> None:
+    seen = 0
+    for package in packages():
+        submodules = {found.name for found in pkgutil.iter_modules(package.__path__)}
+        seen += len(submodules)
+        assert hidden_submodules(package, submodules) == [], package.__name__
+        declared = set(getattr(package, "__all__", ()))
+        functions = {name for name in declared if callable(getattr(package, name))}
+        assert functions & submodules == set(), package.__name__
+    assert seen > 10
+
+
+def test_a_hidden_submodule_is_caught() -> None:
+    package = ModuleType("package")
+    vars(package).update(rebuild=lambda: None, scale=ModuleType("package.scale"))
+    assert hidden_submodules(package, {"rebuild", "scale", "codes"}) == ["rebuild"]
+
+
+def test_labelled_exports_nothing() -> None:
+    labelled = importlib.import_module("xjudge.labelled")
+    public = {name for name, value in vars(labelled).items() if callable(value) and not name.startswith("_")}
+    assert public == set()
