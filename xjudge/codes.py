@@ -22,6 +22,9 @@ CA: Final = -2
 INVALID: Final = -3
 """An output was produced that cannot be read as any category."""
 
+EXCLUDED: Final = -4
+"""An answer that a protocol leaves out (a tie); only in columns of protocol codes, never in labels."""
+
 OUTCOMES: Final = {"missing": MISSING, "ca": CA, "invalid": INVALID}
 """The outcomes without a category, by name, in the order of the raw axis."""
 

@@ -7,6 +7,8 @@ A message says what is wrong, where (names, not positions), and what to do.
 from __future__ import annotations
 
 import enum
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -26,6 +28,7 @@ __all__ = [
     "XJudgeWarning",
     "listing",
     "reason_text",
+    "warn",
 ]
 
 
@@ -91,6 +94,9 @@ class Reason(enum.IntEnum):
     CLASS_WITHOUT_REFERENCE = 13
     NO_CRITERION = 14
     SAME_RATER = 15
+    ALREADY_FALSE = 30
+    CANNOT_BE_OVERTURNED = 31
+    NO_COVERED_CASE = 32
     NO_PAIRABLE_ITEM = 20
     NO_POSSIBLE_DISAGREEMENT = 21
     ONE_RATER = 22
@@ -138,6 +144,9 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.CLASS_WITHOUT_REFERENCE: "a category that only the rater uses",
     Reason.NO_CRITERION: "no criterion with a defined value",
     Reason.SAME_RATER: "a rater against itself",
+    Reason.ALREADY_FALSE: "already false",
+    Reason.CANNOT_BE_OVERTURNED: "cannot be overturned",
+    Reason.NO_COVERED_CASE: "an unresolved cell without a covered case to follow",
     Reason.NO_PAIRABLE_ITEM: "no item with two labels",
     Reason.NO_POSSIBLE_DISAGREEMENT: "chance leaves no room for disagreement",
     Reason.ONE_RATER: "fewer than two raters",
@@ -201,3 +210,11 @@ def listing(values: Iterable[object], *, most: int = 3, show: str = "repr") -> s
     items: Sequence[object] = list(values)
     text = ", ".join(repr(v) if show == "repr" else str(v) for v in items[:most])
     return text if len(items) <= most else f"{text} and {len(items) - most} more"
+
+
+def warn(message: str, category: type[XJudgeWarning]) -> None:
+    """Warn at the line of the caller's own code, however deep inside xjudge the cause was found."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "xjudge":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -6,17 +6,16 @@ anything else that grows with the corpus. It never creates a client and never pi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import XJudgeWarning
-from xjudge.statistics.counts import Block, Layout, Request, combine_blocks, count_block, finish_block
+from xjudge.errors import XJudgeWarning, warn
+from xjudge.statistics.counts import Axes, Block, Request, combine_blocks, count_block, finish_block
 
-__all__ = ["is_lazy", "map_items", "materialise", "one_chunk_beside_items", "reduce_items"]
+__all__ = ["is_lazy", "map_items", "materialise", "metadata_values", "one_chunk_beside_items", "reduce_items"]
 
 Finish = Callable[[list[Any]], dict[str, npt.NDArray[Any]]]
 
@@ -37,18 +36,28 @@ def materialise(*arrays: Any) -> tuple[Any, ...]:
     return dask.compute(*arrays)
 
 
+def metadata_values(array: Any) -> npt.NDArray[Any]:
+    """Values of a small lazy array (roles, names, a coordinate to slice on), read where the call is made.
+
+    Chunking a dataset makes its coordinates lazy too, and what a verb counts depends on them. They are
+    read in the calling thread: the scheduler, local or distributed, only ever sees the pass itself.
+    """
+    if not is_lazy(array):
+        return np.asarray(array)
+    return np.asarray(array.compute(scheduler="synchronous"))
+
+
 def one_chunk_beside_items(array: Any) -> Any:
     """Merge chunks along every axis but the first, with a warning that names the cost."""
     if not is_lazy(array) or all(len(sizes) == 1 for sizes in array.chunks[1:]):
         return array
-    warnings.warn(
+    warn(
         f"Labels are chunked {array.numblocks} along (item, rater, ...); all raters and criteria of an item "
         "are needed together, so each item block reads "
         f"{int(np.prod(array.numblocks[1:]))} chunks at once. Chunk along `item` only.",
         XJudgeWarning,
-        stacklevel=2,
     )
-    return array.rechunk({axis: -1 for axis in range(1, array.ndim)})
+    return array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
 
 
 def map_items(
@@ -96,7 +105,7 @@ def reduce_items(
     arrays: Mapping[str, Any],
     finish: Finish,
     *,
-    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    axes: Axes = Axes(),  # noqa: B008 (frozen)
     compute: bool = True,
 ) -> dict[str, Any]:
     """Count in one pass over items and finish.
@@ -109,7 +118,7 @@ def reduce_items(
         Arrays with the item as first axis, by the names that the requests use.
     finish : callable
         From the list of counts (one per request) to named arrays. It raises what only the data can tell.
-    layout : Layout
+    axes : Axes
         Leading axes of the counts.
     compute : bool
         On lazy arrays: run the one compute now, or return lazy arrays that share one finishing task.
@@ -120,14 +129,14 @@ def reduce_items(
         What ``finish`` returned; lazy with ``compute=False`` on lazy arrays.
     """
     if not any(is_lazy(array) for array in arrays.values()):
-        counted = count_block(requests, layout, {name: np.asarray(a) for name, a in arrays.items()})
-        return finish(finish_block(requests, layout, counted))
-    task = _finished(requests, arrays, finish, layout)
+        counted = count_block(requests, axes, {name: np.asarray(a) for name, a in arrays.items()})
+        return finish(finish_block(requests, axes, counted))
+    task = _finished(requests, arrays, finish, axes)
     if compute:
         return task.compute()
     import dask.array as da
 
-    template = _template(requests, arrays, finish, layout)
+    template = _template(requests, arrays, finish, axes)
     return {
         name: da.from_delayed(task[name], shape=value.shape, dtype=value.dtype, meta=value)
         for name, value in template.items()
@@ -141,7 +150,7 @@ def _aligned(arrays: Sequence[Any]) -> list[Any]:
     chunks = next(array.chunks[0] for array in arrays if is_lazy(array))
     out = []
     for array in arrays:
-        others = {axis: -1 for axis in range(1, array.ndim)}
+        others = dict.fromkeys(range(1, array.ndim), -1)
         if is_lazy(array):
             out.append(array.rechunk({0: chunks, **others}))
         else:
@@ -149,7 +158,7 @@ def _aligned(arrays: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _finished(requests: Sequence[Request], arrays: Mapping[str, Any], finish: Finish, layout: Layout) -> Any:
+def _finished(requests: Sequence[Request], arrays: Mapping[str, Any], finish: Finish, axes: Axes) -> Any:
     """One delayed task that holds the finished arrays: a blockwise map and a tree combine before it."""
     import dask.array as da
     from dask import delayed
@@ -159,7 +168,7 @@ def _finished(requests: Sequence[Request], arrays: Mapping[str, Any], finish: Fi
     for position, array in enumerate(_aligned(list(arrays.values()))):
         operands += [array, (0, *(1000 * (position + 1) + axis for axis in range(1, array.ndim)))]
     counted = da.blockwise(
-        _Chunk(tuple(requests), layout, tuple(names)),
+        _Chunk(tuple(requests), axes, tuple(names)),
         (0,),
         *operands,
         adjust_chunks={0: 1},
@@ -181,19 +190,19 @@ def _finished(requests: Sequence[Request], arrays: Mapping[str, Any], finish: Fi
         meta=np.empty((0,), dtype=object),
     )
     (block,) = total.to_delayed(optimize_graph=False).ravel()
-    return delayed(_Finish(tuple(requests), layout, finish))(block)
+    return delayed(_Finish(tuple(requests), axes, finish))(block)
 
 
 class _Chunk:
     """Counts one block; a class and not a closure, so that schedulers can send it to other processes."""
 
-    def __init__(self, requests: tuple[Request, ...], layout: Layout, names: tuple[str, ...]) -> None:
-        self.requests, self.layout, self.names = requests, layout, names
+    def __init__(self, requests: tuple[Request, ...], axes: Axes, names: tuple[str, ...]) -> None:
+        self.requests, self.axes, self.names = requests, axes, names
 
     def __call__(self, *blocks: npt.NDArray[Any]) -> npt.NDArray[Any]:
         out = np.empty(1, dtype=object)
         block: Block = dict(zip(self.names, blocks, strict=True))
-        out[0] = count_block(self.requests, self.layout, block)
+        out[0] = count_block(self.requests, self.axes, block)
         return out
 
 
@@ -209,11 +218,11 @@ class _Merge:
 
 
 class _Finish:
-    def __init__(self, requests: tuple[Request, ...], layout: Layout, finish: Finish) -> None:
-        self.requests, self.layout, self.finish = requests, layout, finish
+    def __init__(self, requests: tuple[Request, ...], axes: Axes, finish: Finish) -> None:
+        self.requests, self.axes, self.finish = requests, axes, finish
 
     def __call__(self, block: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-        return self.finish(finish_block(self.requests, self.layout, block[0]))
+        return self.finish(finish_block(self.requests, self.axes, block[0]))
 
 
 def _unchanged(block: npt.NDArray[Any], axis: Any = None, keepdims: bool = True) -> npt.NDArray[Any]:
@@ -221,8 +230,8 @@ def _unchanged(block: npt.NDArray[Any], axis: Any = None, keepdims: bool = True)
 
 
 def _template(
-    requests: Sequence[Request], arrays: Mapping[str, Any], finish: Finish, layout: Layout
+    requests: Sequence[Request], arrays: Mapping[str, Any], finish: Finish, axes: Axes
 ) -> dict[str, npt.NDArray[Any]]:
     """What ``finish`` makes of no items at all: the shapes and dtypes of the lazy result."""
     nothing = {name: np.empty((0, *array.shape[1:]), dtype=array.dtype) for name, array in arrays.items()}
-    return finish(finish_block(requests, layout, count_block(requests, layout, nothing)))
+    return finish(finish_block(requests, axes, count_block(requests, axes, nothing)))

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import MISSING, OUTCOMES, n_raw, raw_index
+from xjudge._scale_map import ScaleMap, at_least, merge, one_of, scale_map_from_json
+from xjudge.codes import EXCLUDED, OUTCOMES, n_raw, raw_index
 from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.scale import Category, Scale, category_key, plain_category
+from xjudge.scale import Category, Scale, plain_category
 
 __all__ = [
     "Cut",
@@ -47,136 +48,6 @@ def decimal(value: float | int | str | Fraction) -> Fraction:
 
 
 # --------------------------------------------------------------------------------------- parts of a protocol
-
-
-@dataclass(frozen=True, repr=False)
-class ScaleMap:
-    """How the categories of the data become the categories of the protocol; see :func:`at_least`,
-    :func:`one_of` and :func:`merge`.
-    """  # noqa: D205
-
-    kind: Literal["at_least", "one_of", "merge"]
-    values: tuple[Category, ...] = ()
-    pairs: tuple[tuple[Category, Category], ...] = ()
-
-    def __repr__(self) -> str:
-        if self.kind == "merge":
-            inner = ", ".join(f"{old!r}: {new!r}" for old, new in self.pairs)
-            end = f", positive={self.values[0]!r}" if self.values else ""
-            return f"merge({{{inner}}}{end})"
-        return f"{self.kind}({', '.join(repr(value) for value in self.values)})"
-
-    def to_json_object(self) -> dict[str, Any]:
-        """Content for JSON."""
-        if self.kind == "merge":
-            positive = {"positive": self.values[0]} if self.values else {}
-            return {"merge": [list(pair) for pair in self.pairs], **positive}
-        return {self.kind: list(self.values)}
-
-    def apply(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
-        """Return the mapped scale and, per category of ``scale``, its new code."""
-        if scale.kind == "continuous":
-            raise ProtocolError(f"{self!r} needs categories, and a continuous scale has none.")
-        return {"at_least": self._at_least, "one_of": self._one_of, "merge": self._merge}[self.kind](scale)
-
-    def _at_least(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
-        threshold = self.values[0]
-        if scale.kind not in ("ordinal", "interval", "binary"):
-            raise ProtocolError(
-                f"{self!r} needs an ordered scale, and {scale!r} has no order. Use `xj.one_of(...)` to say "
-                "which categories are positive, or declare the scale as ordinal."
-            )
-        place = scale.find(threshold)
-        if place is None:
-            numbers = all(category_key(value)[0] == "number" for value in scale.categories)
-            increasing = numbers and list(scale.categories) == sorted(cast(Any, scale.categories))
-            if not (increasing and category_key(threshold)[0] == "number"):
-                raise ProtocolError(f"{self!r}: {threshold!r} is not a category of {scale!r}.")
-            place = sum(value < cast(float, threshold) for value in cast(Any, scale.categories))
-        if not 0 < place < scale.n_categories:
-            side = "positive" if place == 0 else "negative"
-            raise ProtocolError(f"{self!r} makes every category of {scale!r} {side}; choose a value inside.")
-        mapped = Scale.binary(negative=f"<{threshold}", positive=f">={threshold}")
-        return mapped, tuple(int(code >= place) for code in range(scale.n_categories))
-
-    def _one_of(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
-        chosen = {_known(scale, value, self) for value in self.values}
-        if len(chosen) == scale.n_categories:
-            raise ProtocolError(f"{self!r} makes every category of {scale!r} positive; leave one out.")
-        name = "|".join(str(value) for value in self.values)
-        mapped = Scale.binary(negative=f"not {name}", positive=name)
-        return mapped, tuple(int(code in chosen) for code in range(scale.n_categories))
-
-    def _merge(self, scale: Scale) -> tuple[Scale, tuple[int, ...]]:
-        renamed = {_known(scale, old, self): new for old, new in self.pairs}
-        names = [renamed.get(code, value) for code, value in enumerate(scale.categories)]
-        order = list({category_key(name): name for name in names}.values())
-        if len(order) < 2:
-            raise ProtocolError(f"{self!r} leaves one category of {scale!r}; agreement needs two.")
-        new_codes = tuple([category_key(v) for v in order].index(category_key(name)) for name in names)
-        if self.values:
-            positive = [category_key(v) for v in order].index(category_key(self.values[0]))
-            codes = tuple(int(code == positive) for code in new_codes)
-            return Scale.binary(negative=order[1 - positive], positive=order[positive]), codes
-        keeps_order = scale.kind in ("ordinal", "interval") and list(new_codes) == sorted(new_codes)
-        return (Scale.ordinal(order) if keeps_order else Scale.nominal(order)), new_codes
-
-
-def at_least(value: Category) -> ScaleMap:
-    """Threshold an ordered scale: positive iff the label is at least ``value``.
-
-    Parameters
-    ----------
-    value : str, int or float
-        A category of the scale, or a number between two categories.
-
-    Examples
-    --------
-    >>> Protocol(scale_map=at_least(3)).resolve(Scale.ordinal([1, 2, 3, 4])).scale
-    Scale.binary(negative='<3', positive='>=3')
-    """
-    return ScaleMap("at_least", (plain_category(value),))
-
-
-def one_of(*values: Category) -> ScaleMap:
-    """One-versus-rest: positive iff the label is one of ``values``; every other category is negative.
-
-    Examples
-    --------
-    >>> Protocol(scale_map=one_of("A")).resolve(Scale.pairwise("A", "B", tie="tie")).scale
-    Scale.binary(negative='not A', positive='A')
-    """
-    if not values:
-        raise ProtocolError("`one_of` needs at least one category.")
-    return ScaleMap("one_of", tuple(plain_category(value) for value in values))
-
-
-def merge(mapping: Mapping[Category, Category], positive: Category | None = None) -> ScaleMap:
-    """Merge or rename categories; those not named stay as they are.
-
-    Parameters
-    ----------
-    mapping : mapping
-        From categories of the data to categories of the protocol.
-    positive : str, int or float, optional
-        With two categories left: which of them is positive (the protocol's scale is then binary).
-
-    Examples
-    --------
-    >>> Protocol(scale_map=merge({"poor": "bad", "awful": "bad"})).resolve(
-    ...     Scale.ordinal(["awful", "poor", "good"])).scale
-    Scale.ordinal(['bad', 'good'])
-    """
-    pairs = tuple((plain_category(old), plain_category(new)) for old, new in mapping.items())
-    if not pairs:
-        raise ProtocolError("`merge` needs at least one category to merge or rename.")
-    if positive is None:
-        return ScaleMap("merge", (), pairs)
-    if category_key(positive) not in {category_key(new) for _, new in pairs}:
-        raise ProtocolError(f"`merge`: the positive category {positive!r} is not among the new names.")
-    if len({category_key(new) for _, new in pairs}) != 2:
-        raise ProtocolError("`merge` with `positive` needs a mapping onto exactly two categories.")
-    return ScaleMap("merge", (plain_category(positive),), pairs)
 
 
 @dataclass(frozen=True, repr=False)
@@ -458,7 +329,7 @@ class Protocol:
         extraction = content["extraction"]
         weights = content["criterion_weights"]
         return cls(
-            scale_map=_scale_map_from(content["scale_map"]),
+            scale_map=scale_map_from_json(content["scale_map"]),
             population=content["population"],
             **{name: _handling_from(content[name]) for name in ("ca", "invalid", "tie")},
             aggregate=content["aggregate"],
@@ -504,7 +375,7 @@ class Protocol:
                 problems.append(f"`tie={self.tie!r}` needs a pairwise scale with a tie; this is {scale!r}.")
             else:
                 place = scale.index(scale.tie)
-                targets[place] = _handled("tie", self.tie, mapped, scale, codes, added, problems, MISSING)
+                targets[place] = _handled("tie", self.tie, mapped, scale, codes, added, problems, EXCLUDED)
         acts_on_criteria = self.aggregate != "item"
         for name in ("ca", "invalid"):
             how = getattr(self, name)
@@ -573,13 +444,6 @@ class Resolved:
 
 
 # -------------------------------------------------------------------------------------------------- helpers
-
-
-def _known(scale: Scale, value: Category, what: ScaleMap) -> int:
-    code = scale.find(value)
-    if code is None:
-        raise ProtocolError(f"{what!r}: {value!r} is not a category of {scale!r}.")
-    return code
 
 
 def _handled(
@@ -686,13 +550,3 @@ def _extraction_json(extraction: Extraction | None) -> Any:
 
 def _handling_from(content: Any) -> Any:
     return RecodeTo(content["recode_to"]) if isinstance(content, dict) else content
-
-
-def _scale_map_from(content: Any) -> ScaleMap | None:
-    if content is None:
-        return None
-    if "merge" in content:
-        return merge(dict(map(tuple, content["merge"])), content.get("positive"))
-    builders: dict[str, Callable[..., ScaleMap]] = {"at_least": at_least, "one_of": one_of}
-    (kind, values), *_ = content.items()
-    return builders[kind](*values)

@@ -29,7 +29,7 @@ __all__ = [
     "OUTSIDE",
     "PAIR_TABLES",
     "Count",
-    "Layout",
+    "Axes",
     "Request",
     "combine_blocks",
     "count_block",
@@ -81,7 +81,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Axes:
     """The leading axes of a pass: how many populations and groups; ``0`` where there is no such axis."""
 
     n_populations: int = 0
@@ -91,13 +91,13 @@ class Layout:
 # ------------------------------------------------------------------------------------------------ the pass
 
 
-def count_block(requests: Sequence[Request], layout: Layout, block: Block) -> list[Partial]:
+def count_block(requests: Sequence[Request], axes: Axes, block: Block) -> list[Partial]:
     """Count every request over one block of items.
 
     Parameters
     ----------
     requests : sequence of Request
-    layout : Layout
+    axes : Axes
     block : mapping
         Arrays with the item as first axis; labels may be integral floats with NaN.
 
@@ -107,7 +107,7 @@ def count_block(requests: Sequence[Request], layout: Layout, block: Block) -> li
         A partial per request; those counted per slot are nested lists ``[population][group]``.
     """
     arrays = {name: _readable(name, array) for name, array in block.items()}
-    slots = _slots(layout, arrays)
+    slots = _slots(axes, arrays)
     out: list[Partial] = []
     for request in requests:
         if request.count.per_slot:
@@ -136,8 +136,8 @@ def combine_blocks(requests: Sequence[Request], partials: Sequence[list[Partial]
     return out
 
 
-def finish_block(requests: Sequence[Request], layout: Layout, partial: list[Partial]) -> list[Any]:
-    """Final arrays, with the leading axes (population, group) that the layout has."""
+def finish_block(requests: Sequence[Request], axes: Axes, partial: list[Partial]) -> list[Any]:
+    """Final arrays, with the leading axes (population, group) that the axes has."""
     out: list[Any] = []
     for request, counted in zip(requests, partial, strict=True):
         if not request.count.per_slot:
@@ -146,7 +146,7 @@ def finish_block(requests: Sequence[Request], layout: Layout, partial: list[Part
         finished = np.stack(
             [np.stack([request.count.finish(request.options, slot) for slot in groups]) for groups in counted]
         )
-        drop = tuple(axis for axis, size in enumerate((layout.n_populations, layout.n_groups)) if size == 0)
+        drop = tuple(axis for axis, size in enumerate((axes.n_populations, axes.n_groups)) if size == 0)
         out.append(finished.squeeze(drop) if drop else finished)
     return out
 
@@ -155,19 +155,19 @@ def _readable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array if name in ("group", "population", "score") else to_codes(array)
 
 
-def _slots(layout: Layout, arrays: Mapping[str, npt.NDArray[Any]]) -> list[list[Block]]:
+def _slots(axes: Axes, arrays: Mapping[str, npt.NDArray[Any]]) -> list[list[Block]]:
     """The block restricted to each population and group."""
     rows: list[Any] = [slice(None)]
-    if layout.n_groups:
+    if axes.n_groups:
         group = arrays["group"]
         order = np.argsort(group, kind="stable")
-        ends = np.searchsorted(group[order], np.arange(layout.n_groups + 1))
-        rows = [order[ends[g] : ends[g + 1]] for g in range(layout.n_groups)]
+        ends = np.searchsorted(group[order], np.arange(axes.n_groups + 1))
+        rows = [order[ends[g] : ends[g + 1]] for g in range(axes.n_groups)]
     data = {name: array for name, array in arrays.items() if name not in ("group", "population")}
     out: list[list[Block]] = []
-    for p in range(max(1, layout.n_populations)):
+    for p in range(max(1, axes.n_populations)):
         kept = data
-        if layout.n_populations:
+        if axes.n_populations:
             kept = _masked(data, arrays["population"][:, p])
         whole = len(rows) == 1 and isinstance(rows[0], slice)
         out.append([kept] if whole else [{name: a[r] for name, a in kept.items()} for r in rows])
@@ -308,19 +308,25 @@ def margins(n_categories: int, *, array: str = "codes", columns: Sequence[int] |
 
 def _count_support(options: Options, block: Block) -> npt.NDArray[np.int64]:
     left, right = (_columns(options, block, side) == 0 for side in ("left", "right"))
-    n_a, n_b = left.shape[1], right.shape[1]
-    packed = [np.packbits(np.ascontiguousarray(side.transpose(1, 2, 0)), axis=-1) for side in (left, right)]
-    out = np.zeros((1 if options["pooled"] else n_a, n_b), dtype=np.int64)
+    packed = [
+        np.packbits(np.ascontiguousarray(side.transpose(2, 1, 0)), axis=-1) for side in (left, right)
+    ]
+    n_cells, n_a, _ = packed[0].shape
+    n_b = packed[1].shape[1]
+    pooled, joined = options["pooled"], options["joined"]
+    out = np.zeros((1 if joined else n_cells, 1 if pooled else n_a, n_b), dtype=np.int64)
     for b in range(n_b):
-        both = np.bitwise_or.reduce(packed[0] & packed[1][b], axis=1)
-        if options["pooled"]:
+        both = packed[0] & packed[1][:, b, None]
+        if pooled:
+            both = np.bitwise_or.reduce(both, axis=1, keepdims=True)
+        if joined:
             both = np.bitwise_or.reduce(both, axis=0, keepdims=True)
-        out[:, b] = np.bitwise_count(both).sum(-1, dtype=np.int64)
+        out[:, :, b] = np.bitwise_count(both).sum(-1, dtype=np.int64)
     return out
 
 
 ITEM_SUPPORT = Count("item support", _count_support, _add, _as_counted)
-"""Items ``(A or 1, B)`` on which a pair of columns is usable in any cell; see :func:`item_support`."""
+"""Items ``(cell or 1, A or 1, B)`` on which a pair of columns is usable; see :func:`item_support`."""
 
 
 def item_support(
@@ -332,18 +338,26 @@ def item_support(
     right: str = "codes",
     right_columns: Sequence[int] | None = None,
     pooled: bool = False,
+    joined: bool = True,
 ) -> Request:
-    """Ask on how many items a pair of columns is usable in at least one cell.
+    """Ask on how many items a pair of columns is usable.
 
     Parameters
     ----------
     usable_left, usable_right : sequence of bool
         Per raw place, whether the code is usable; the right side like the left by default.
     pooled : bool
-        Any of the left columns will do: shape (1, B) instead of (A, B).
+        Any of the left columns will do: the axis A has length 1.
+    joined : bool
+        Any of the cells will do: the axis of cells has length 1.
+
+    Returns
+    -------
+    Request
+        Counts of shape (cell or 1, A or 1, B), int64.
     """
     sides = {"left": usable_left, "right": usable_left if usable_right is None else usable_right}
-    options: dict[str, Any] = {"left": left, "right": right, "pooled": pooled}
+    options: dict[str, Any] = {"left": left, "right": right, "pooled": pooled, "joined": joined}
     for side, columns in (("left", left_columns), ("right", right_columns)):
         options[f"{side}_columns"] = None if columns is None else tuple(int(c) for c in columns)
         options[f"{side}_targets"] = tuple(0 if usable else 1 for usable in sides[side])

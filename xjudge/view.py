@@ -1,0 +1,290 @@
+"""What a verb sees of a judge dataset: the cheap structure check, the scale, the codes, who is who.
+
+Nothing here computes lazy data. Every problem of the structure is raised together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from xjudge.errors import OverlapError, StructureError, listing
+from xjudge.lazy import is_lazy, metadata_values, one_chunk_beside_items
+from xjudge.scale import Scale
+
+__all__ = ["ROLES", "View", "as_dataset"]
+
+ROLES = ("human", "judge")
+
+
+def as_dataset(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
+    """A judge dataset from a dataset or from its label array, which carries its coordinates along."""
+    if isinstance(data, xr.DataArray):
+        return data.to_dataset(name="label", promote_attrs=False)
+    if isinstance(data, xr.Dataset):
+        return data
+    raise StructureError(
+        f"A judge dataset is an xarray Dataset (or its label DataArray); got {type(data).__name__}. "
+        "Build one with xj.from_long(df, ...)."
+    )
+
+
+@dataclass(frozen=True)
+class View:
+    """A judge dataset as the verbs see it.
+
+    Parameters
+    ----------
+    data : xr.Dataset
+    scale : Scale
+    codes : array, shape (item, rater, cell)
+        Raw codes, lazy where the labels are; a cell is a criterion times any further dims.
+    rest : dict
+        Dims beyond item and rater, with their sizes, in the order of the cells.
+    raters : ndarray
+        Names along dim ``rater``.
+    humans, judges : ndarray of int
+        Positions of the selected humans and judges.
+    """
+
+    data: xr.Dataset
+    scale: Scale
+    codes: Any
+    rest: dict[str, int]
+    raters: npt.NDArray[Any]
+    humans: npt.NDArray[np.intp]
+    judges: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, data: xr.Dataset | xr.DataArray, *, humans: Any = None, judges: Any = None) -> View:
+        """Check the structure and open the dataset.
+
+        Parameters
+        ----------
+        data : Dataset or DataArray
+        humans, judges : list of names or boolean array, optional
+            Restrict who counts as human and who is judged.
+
+        Raises
+        ------
+        StructureError
+            Everything that is wrong with the structure, in one message.
+        """
+        ds = as_dataset(data)
+        if "label" not in ds.variables:
+            there = listing(list(ds.data_vars), most=9) or "none"
+            raise StructureError(
+                f"The dataset has no variable `label`; it has {there}. "
+                "Build a judge dataset with xj.from_long(df, ...)."
+            )
+        label = ds["label"]
+        if "answer" in label.dims:
+            raise StructureError(
+                "This verb needs a dense cube label(item, rater), and the dataset has the sparse layout. "
+                'Build it with layout="dense".'
+            )
+        problems = _problems(ds, label)
+        if problems:
+            raise StructureError(" ".join(problems))
+        scale = Scale.from_attrs(label.attrs)
+        rest = [str(dim) for dim in label.dims if dim not in ("item", "rater")]
+        rest.sort(key=lambda dim: dim != "criterion")
+        codes = one_chunk_beside_items(label.variable.transpose("item", "rater", *rest).data)
+        sizes = {dim: int(label.sizes[dim]) for dim in rest}
+        if len(rest) != 1:
+            codes = codes.reshape((*codes.shape[:2], int(np.prod(list(sizes.values())))))
+        raters = _names(ds, "rater")
+        role = metadata_values(ds["role"].data).astype(object)
+        view = cls(
+            ds, scale, codes, sizes, raters, np.flatnonzero(role == "human"), np.flatnonzero(role == "judge")
+        )
+        if humans is not None:
+            view = replace(view, humans=view.select(humans, view.humans, "humans"))
+        if judges is not None:
+            view = replace(view, judges=view.select(judges, view.judges, "judges"))
+        return view
+
+    # --------------------------------------------------------------------------------------------- who is who
+
+    def select(self, chosen: Any, among: npt.NDArray[np.intp], what: str) -> npt.NDArray[np.intp]:
+        """Positions of chosen raters, by name or by a boolean array over raters."""
+        if isinstance(chosen, xr.DataArray):
+            if chosen.dims == ("rater",) and "rater" in chosen.coords:
+                names = _plain(chosen["rater"].values)
+                chosen = [
+                    n for n, keep in zip(names, np.asarray(chosen.values, dtype=bool), strict=True) if keep
+                ]
+            else:
+                chosen = chosen.values
+        if isinstance(chosen, str | int) or not isinstance(chosen, Iterable):
+            chosen = [chosen]
+        values = _plain(np.asarray(list(chosen), dtype=object))
+        if len(values) and all(isinstance(value, bool) for value in values):
+            if len(values) != len(self.raters):
+                raise StructureError(
+                    f"`{what}` as a boolean array needs one value per rater ({len(self.raters)}); "
+                    f"got {len(values)}."
+                )
+            positions = np.flatnonzero(np.array(values))
+        else:
+            positions = np.array([self.position(value, what) for value in values], dtype=np.intp)
+        wrong = [self.raters[p] for p in positions if p not in among]
+        if wrong:
+            role = what.rstrip("s")
+            raise StructureError(f"`{what}`: {listing(wrong)} is not a {role} by the coordinate `role`.")
+        if len(set(positions.tolist())) != len(positions):
+            raise StructureError(f"`{what}` names a rater twice: {listing(values, most=9)}.")
+        return positions
+
+    def position(self, name: Any, what: str) -> int:
+        """Position of a rater on dim ``rater``.
+
+        Raises
+        ------
+        StructureError
+            Where no rater has that name.
+        """
+        found = [
+            p for p, rater in enumerate(_plain(self.raters)) if rater == name and type(rater) is type(name)
+        ]
+        if not found:
+            raise StructureError(
+                f"`{what}`: there is no rater {name!r}; there are {listing(_plain(self.raters), most=9)}."
+            )
+        return found[0]
+
+    def named(self, positions: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+        """Names of raters."""
+        return self.raters[positions]
+
+    def need(self, *, humans: int = 0, judges: int = 0) -> None:
+        """Refuse where there are too few humans or judges for what was asked."""
+        for have, least, role in ((self.humans, humans, "human"), (self.judges, judges, "judge")):
+            if len(have) < least:
+                raise OverlapError(
+                    f"This needs at least {least} {role}{'s' if least > 1 else ''}; the dataset has "
+                    f"{len(have)} (coordinate `role`). Compare raters of one role with `raters=`."
+                )
+
+    # ------------------------------------------------------------------------------------------------- axes
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return int(self.codes.shape[0])
+
+    @property
+    def lazy(self) -> bool:
+        """Whether the labels are computed only when asked."""
+        return is_lazy(self.codes)
+
+    def cells_apart(self, array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+        """Split the cell axis of an array into the dims it stands for."""
+        shape = array.shape
+        axis %= array.ndim
+        return array.reshape((*shape[:axis], *self.rest.values(), *shape[axis + 1 :]))
+
+    def coordinates(self, *dims: str) -> dict[str, xr.Variable]:
+        """Coordinates of the data that live on the given dims only, in memory."""
+        out = {}
+        for name, coordinate in self.data.coords.items():
+            if coordinate.dims and set(coordinate.dims) <= set(dims) and name != "answer":
+                out[str(name)] = xr.Variable(
+                    coordinate.dims, metadata_values(coordinate.data), coordinate.attrs
+                )
+        return out
+
+    def names(self, dim: str) -> npt.NDArray[Any]:
+        """Names along a dim; positions where the dim has no coordinate."""
+        return _names(self.data, dim)
+
+    def groups(self, by: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], int]:
+        """Groups of items by a coordinate.
+
+        Returns
+        -------
+        codes : ndarray of int, shape (item,)
+            The group of each item, -1 where the coordinate is null.
+        values : ndarray
+            The values, sorted where they can be.
+        n_dropped : int
+            Items without a group.
+        """
+        values = self.item_values(by, "by")
+        codes, unique = pd.factorize(values, sort=_sortable(values))
+        if not len(unique):
+            raise StructureError(f"`by={by!r}` has no value on any item.")
+        return codes.astype(np.int64), np.asarray(unique), int((codes < 0).sum())
+
+    def item_values(self, name: str, what: str) -> npt.NDArray[Any]:
+        """Values of a coordinate or variable along items, in memory.
+
+        Raises
+        ------
+        StructureError
+            Where there is none, or it does not live on ``item`` alone.
+        """
+        if name not in self.data.variables:
+            known = [str(n) for n, v in self.data.variables.items() if v.dims == ("item",) and n != "item"]
+            there = listing(known, most=9) or "none"
+            raise StructureError(f"`{what}`: the dataset has no {name!r}; item coordinates are {there}.")
+        variable = self.data[name]
+        if variable.dims != ("item",):
+            raise StructureError(
+                f"`{what}`: {name!r} lives on {variable.dims}; slices are taken along `item`. "
+                "Select raters or criteria with `.sel(...)` first."
+            )
+        return metadata_values(variable.data)
+
+
+def _problems(ds: xr.Dataset, label: xr.DataArray) -> list[str]:
+    problems = [
+        f"`label` has no dim {dim!r}; its dims are {tuple(map(str, label.dims))}."
+        for dim in ("item", "rater")
+        if dim not in label.dims
+    ]
+    kind = label.dtype.kind
+    if kind not in "iuf":
+        problems.append(
+            f"`label` holds {label.dtype}, not integer codes. After a join or a reindex pass "
+            '`fill_value={"label": -1}`; to build codes from raw labels use xj.from_long.'
+        )
+    if "role" not in ds.variables:
+        problems.append(
+            'The dataset has no coordinate `role`: say who is "human" and who is "judge" with '
+            '`ds.assign_coords(role=("rater", [...]))`.'
+        )
+    elif ds["role"].dims != ("rater",):
+        problems.append(f"The coordinate `role` lives on {ds['role'].dims}; it belongs on `rater`.")
+    elif "rater" in label.dims:
+        role = metadata_values(ds["role"].data).astype(object)
+        wrong = [f"{r!r}: {w!r}" for r, w in zip(_names(ds, "rater"), role, strict=True) if w not in ROLES]
+        if wrong:
+            problems.append(
+                f'The coordinate `role` is "human" or "judge"; not so for {listing(wrong, show="str")}.'
+            )
+    return problems
+
+
+def _names(ds: xr.Dataset, dim: str) -> npt.NDArray[Any]:
+    if dim in ds.coords:
+        return metadata_values(ds[dim].data)
+    return np.arange(ds.sizes[dim])
+
+
+def _plain(values: npt.NDArray[Any]) -> list[Any]:
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _sortable(values: npt.NDArray[Any]) -> bool:
+    """Whether values have an order: object arrays of mixed types have none."""
+    if values.dtype.kind != "O":
+        return True
+    kinds = {type(value) for value in values if not pd.isna(value)}
+    return len(kinds) <= 1 or all(issubclass(kind, int | float) for kind in kinds)
