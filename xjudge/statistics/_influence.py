@@ -1,0 +1,205 @@
+"""How much each item matters to a coefficient of many raters: influence, jackknife, standard errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xjudge.errors import ProtocolError
+from xjudge.statistics._items import checked_item_weights, resolved_statistic, summed_terms
+from xjudge.statistics._terms import Float, ItemStatistic, PairMean, safe_divide
+from xjudge.statistics.coefficients import Evaluated
+
+__all__ = ["influence", "jackknife", "standard_error"]
+
+
+def influence(
+    statistic: str | ItemStatistic,
+    data: npt.ArrayLike,
+    *,
+    item_weights: npt.ArrayLike | None = None,
+    convention: str = "delta",
+    **choices: Any,
+) -> Float:
+    r"""Influence of every item on a coefficient.
+
+    The derivative of the value by the item's weight. Influences sum to about 0 over the items (exactly 0
+    where the coefficient does not depend on the number of labels), and the variance of the value is
+    :math:`\frac{n}{n-1} \sum_i \psi_i^2`; where several rows belong to one sampling unit, add theirs first.
+
+    Parameters
+    ----------
+    statistic, data, **choices
+        As for :func:`evaluate_raters`.
+    item_weights : array-like, shape (..., item), optional
+        Multiplicities. The result is per single occurrence of an item.
+    convention : {"delta", "gwet"}
+        ``"delta"`` is the derivative. ``"gwet"`` is the linearisation printed by Gwet and used by irrCAC:
+        it gives items with one label an agreement term of 0, which makes variances larger where there are
+        many such items, and agrees without them (for alpha, up to terms of order ``1/n``).
+
+    Returns
+    -------
+    ndarray of float64, shape (..., item)
+        NaN throughout where the value is undefined.
+
+    Raises
+    ------
+    ProtocolError
+        As :func:`evaluate_raters`; ``"gwet"`` for a coefficient that has no printed form (ordinal alpha,
+        Fleiss with pooled shares).
+
+    Examples
+    --------
+    >>> influence("percent_agreement", [[2, 0], [1, 1], [0, 2], [2, 0]])
+    array([ 0.0625, -0.1875,  0.0625,  0.0625])
+    """
+    resolved, values = resolved_statistic(statistic, data, choices)
+    weights = checked_item_weights(item_weights, values)
+    if convention == "gwet":
+        return _published(resolved, values, weights)
+    if convention != "delta":
+        raise ProtocolError(f"`convention` must be 'delta' or 'gwet'; got {convention!r}.")
+    gradient = resolved.gradient(summed_terms(resolved, values, weights))
+    terms = resolved.terms(values)
+    return (terms @ gradient[..., None])[..., 0]
+
+
+def jackknife(
+    statistic: str | ItemStatistic,
+    data: npt.ArrayLike,
+    *,
+    item_weights: npt.ArrayLike | None = None,
+    **choices: Any,
+) -> Evaluated:
+    """Values with each item left out in turn.
+
+    Parameters
+    ----------
+    statistic, data, item_weights, **choices
+        As for :func:`evaluate_raters`. With multiplicities, one occurrence of the item is left out.
+
+    Returns
+    -------
+    value, reason : ndarray, shape (..., item)
+
+    Raises
+    ------
+    ProtocolError, StructureError
+        As :func:`evaluate_raters`.
+
+    Examples
+    --------
+    >>> jackknife("percent_agreement", [[2, 0], [1, 1], [0, 2]]).value
+    array([0.5, 1. , 0.5])
+    """
+    resolved, values = resolved_statistic(statistic, data, choices)
+    weights = checked_item_weights(item_weights, values)
+    terms = resolved.terms(values)
+    left = summed_terms(resolved, values, weights)[..., None, :] - terms
+    # terms are never negative: what is left of a sum that lost its only contribution is rounding
+    left[left < 1e-12 * np.abs(terms)] = 0.0
+    return Evaluated(*resolved.value(left))
+
+
+def standard_error(
+    statistic: str | ItemStatistic,
+    data: npt.ArrayLike,
+    *,
+    item_weights: npt.ArrayLike | None = None,
+    convention: str = "delta",
+    clusters: npt.ArrayLike | None = None,
+    **choices: Any,
+) -> Float:
+    r"""Large-sample standard error of a coefficient, items drawn independently.
+
+    :math:`\sqrt{\frac{n}{n-1} \sum \psi_i^2}` over the n items that enter the coefficient (those with two
+    labels; with one, where the chance term uses them), or with :math:`\psi` first summed in each cluster.
+
+    Parameters
+    ----------
+    statistic, data, **choices
+        As for :func:`evaluate_raters`.
+    item_weights : array-like, shape (..., item), optional
+        Multiplicities.
+    convention : {"delta", "gwet", "jackknife"}
+        ``"delta"`` and ``"gwet"`` as in :func:`influence`; ``"jackknife"`` is the delete-one jackknife over
+        all items with a label.
+    clusters : array-like of int, shape (item,), optional
+        Which sampling unit each row belongs to, e.g. the item of an item-by-criterion unit. Not together
+        with ``item_weights`` or ``"jackknife"``.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where the value is undefined or there are fewer than two sampling units.
+
+    Raises
+    ------
+    ProtocolError
+        As :func:`influence`; clusters together with what they do not combine with.
+
+    Examples
+    --------
+    >>> standard_error("percent_agreement", [[2, 0], [1, 1], [0, 2], [2, 0]]).round(4).item()
+    0.25
+    """
+    resolved, values = resolved_statistic(statistic, data, choices)
+    weights = checked_item_weights(item_weights, values)
+    labelled = resolved.n_labels(values)
+    single = resolved.singletons or (convention == "gwet" and isinstance(resolved, PairMean))
+    least = 1 if single else 2
+    if clusters is not None:
+        if item_weights is not None or convention == "jackknife":
+            raise ProtocolError("`clusters` do not combine with `item_weights` or the jackknife.")
+        return _clustered(influence(resolved, values, convention=convention), labelled >= least, clusters)
+    one = np.ones(values.shape[:-1]) if weights is None else weights
+    if convention == "jackknife":
+        entered = one * (labelled >= 1)
+        n = entered.sum(-1)
+        left = jackknife(resolved, values, item_weights=weights).value
+        left = np.where(entered > 0, left, 0.0)
+        mean = safe_divide((entered * left).sum(-1), n, n > 0)
+        squares = (entered * (left - mean[..., None]) ** 2).sum(-1)
+        factor = safe_divide(n - 1, n, n > 0)
+    else:
+        psi = influence(resolved, values, item_weights=weights, convention=convention)
+        n = (one * (labelled >= least)).sum(-1)
+        squares = (one * psi**2).sum(-1)
+        factor = safe_divide(n, n - 1, n > 1)
+    return np.sqrt(np.where(n > 1, squares * factor, np.nan))
+
+
+def _published(statistic: ItemStatistic, values: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> Float:
+    n_items = values.shape[-2]
+    one = np.ones(n_items) if weights is None else weights.astype(np.float64)
+    lead = np.broadcast_shapes(values.shape[:-2], one.shape[:-1])
+    data = np.broadcast_to(values, (*lead, *values.shape[-2:])).reshape(-1, *values.shape[-2:])
+    multiplicities = np.broadcast_to(one, (*lead, n_items)).reshape(-1, n_items)
+    out = np.empty((len(data), n_items))
+    for position, (block, multiplicity) in enumerate(zip(data, multiplicities, strict=True)):
+        printed = statistic.published_influence(block, multiplicity)
+        if printed is None:
+            raise ProtocolError(
+                "convention='gwet' has no printed form for ordinal alpha and for Fleiss with pooled shares; "
+                "use 'delta'."
+            )
+        out[position] = printed
+    return out.reshape(*lead, n_items)
+
+
+def _clustered(psi: Float, entered: npt.NDArray[np.bool_], clusters: npt.ArrayLike) -> Float:
+    members = np.asarray(clusters)
+    if members.shape != (psi.shape[-1],):
+        raise ProtocolError(
+            f"`clusters` needs one cluster for each of the {psi.shape[-1]} rows; got shape {members.shape}."
+        )
+    distinct, place = np.unique(members, return_inverse=True)
+    indicator = np.zeros((len(distinct), psi.shape[-1]))
+    indicator[place, np.arange(psi.shape[-1])] = 1.0
+    sums = psi @ indicator.T
+    n = (entered.astype(np.float64) @ indicator.T > 0).sum(-1)
+    squares = (sums**2).sum(-1)
+    return np.sqrt(np.where(n > 1, squares * safe_divide(n, n - 1, n > 1), np.nan))
