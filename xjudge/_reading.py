@@ -1,0 +1,240 @@
+"""What a builder read, and the match of its raw labels to codes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xjudge._duplicates import RULES
+from xjudge._ids import Ids
+from xjudge._infer import infer_scale
+from xjudge._ingest import NULL, Encoded, Problems, plain
+from xjudge._labels import UNKNOWN, Declared, Vocabulary
+from xjudge._unknown import unknown_problem
+from xjudge.codes import OUTCOMES
+from xjudge.errors import listing
+from xjudge.scale import Scale
+
+__all__ = ["Matched", "Options", "Reading", "match"]
+
+_LAYOUTS: Final = ("dense", "sparse", "auto")
+_STATUS: Final = {"answered": 0, **OUTCOMES}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every builder takes; see :func:`xjudge.build.from_long`."""
+
+    role: Any = None
+    judges: Any = None
+    humans: Any = None
+    role_names: Mapping[Any, str] | None = None
+    scale: Scale | None = None
+    ca: Any = ()
+    invalid: Any = ()
+    missing: Any = ()
+    normalise: Any = ()
+    duplicates: str = "raise"
+    layout: str = "dense"
+    identity: Any = "named"
+
+    def check(self, problems: Problems) -> None:
+        """Add a problem for every option that is none of its values."""
+        for name, value, values in (
+            ("duplicates", self.duplicates, RULES),
+            ("layout", self.layout, _LAYOUTS),
+        ):
+            if value not in values:
+                problems.add(f"`{name}` is one of {listing(values, most=9)}; got {value!r}.")
+        if self.scale is not None and not isinstance(self.scale, Scale):
+            problems.add(f"`scale` is an xj.Scale, e.g. xj.Scale.ordinal([1, 2, 3]); got {self.scale!r}.")
+
+
+@dataclass
+class Reading:
+    """What was read from a frame, before labels are matched.
+
+    Parameters
+    ----------
+    source : str
+        ``"long"``, ``"wide"`` or ``"criteria_wide"``.
+    frame : pandas.DataFrame
+    ids : dict of dim to Ids
+        Along the rows of the frame; for the dim that is spread over columns, along the columns.
+    spread : str or None
+        The dim that is spread over columns; an answer then is a row and a column of the frame.
+    labels : list of Encoded
+        The label column or columns; ``None`` where they could not be read.
+    used : set of column names
+        Columns that are no covariates.
+    columns : dict of argument to column names, for attrs
+    role, identity, status : Encoded, optional
+        Columns along the rows of the frame.
+    confidence : ndarray of float, optional
+        Along the rows.
+    prob : dict of category to ndarray of float, optional
+        Along the rows.
+    complete : bool
+        Whether every column that was asked for could be read.
+    """
+
+    source: str
+    frame: pd.DataFrame
+    ids: dict[str, Ids]
+    spread: str | None
+    labels: list[Encoded]
+    used: set[Hashable]
+    columns: dict[str, Any]
+    role: Encoded | None = None
+    identity: Encoded | None = None
+    status: Encoded | None = None
+    confidence: npt.NDArray[np.float64] | None = None
+    prob: dict[Any, npt.NDArray[np.float64]] | None = None
+    complete: bool = True
+
+    @property
+    def width(self) -> int:
+        """Answers per row of the frame."""
+        return max(len(self.labels), 1)
+
+    def codes(self, dim: str) -> npt.NDArray[np.signedinteger]:
+        """Place of every answer along a dim."""
+        codes = self.ids[dim].codes
+        if self.spread is None:
+            return codes
+        return np.tile(codes, len(self.frame)) if dim == self.spread else np.repeat(codes, self.width)
+
+    def written(self, answer: int) -> Any:
+        """Label of an answer as it is written in the frame."""
+        column = self.labels[answer % self.width]
+        code = column.codes[answer // self.width]
+        return None if code == NULL else plain(column.values[code])
+
+    def place(self, answer: int) -> str:
+        """Item, rater and criterion of an answer, for messages."""
+        row, column = divmod(answer, self.width)
+        parts = []
+        for dim, ids in self.ids.items():
+            value = ids.values[ids.codes[column if dim == self.spread else row]]
+            parts.append(f"{dim} {plain(value)!r}")
+        return ", ".join(parts)
+
+
+# ------------------------------------------------------------------------------------------------- matching
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Codes per answer, and what happened on the way.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+    labels : ndarray of signed int
+        Code per answer.
+    scores : ndarray of float, optional
+        Score per answer on a continuous scale.
+    coerced : list of (value, count)
+        Values that became invalid under ``invalid="coerce"``.
+    warning : str
+        About a scale that was inferred.
+    """
+
+    vocabulary: Vocabulary
+    labels: npt.NDArray[np.signedinteger]
+    scores: npt.NDArray[np.float64] | None
+    coerced: list[tuple[Any, int]]
+    warning: str
+
+
+def match(reading: Reading, scale: Scale | None, declared: Declared, problems: Problems) -> Matched | None:
+    """Match the labels of every column; ``None`` where they or the scale could not be read."""
+    if not reading.labels or not isinstance(scale, Scale | None):
+        return None
+    override = _override(reading, problems)
+    columns = reading.labels
+    if override is not None:  # labels beside another outcome are not read
+        column = columns[0]
+        columns = [replace(column, codes=np.where(override == 0, column.codes, NULL))]
+    warning = ""
+    if scale is None:
+        scale, warning = infer_scale(columns, declared, problems)
+        if scale is None:
+            return None
+    vocabulary = Vocabulary(scale, declared, problems)
+    targets = [vocabulary.match(column) for column in columns]
+    dtype = np.promote_types(scale.dtype, np.int8)
+    codes = [
+        target.astype(dtype, copy=False)[column.codes]
+        for target, column in zip(targets, columns, strict=True)
+    ]
+    labels = codes[0] if len(codes) == 1 else np.stack(codes, axis=1).ravel()
+    if override is not None:
+        labels = np.where(override == 0, labels, override.astype(dtype))
+        _check_answered(reading, labels, problems)
+    unknown = _counted(columns, targets, UNKNOWN, declared)
+    if unknown:
+        first = min(first for _, _, first in unknown)
+        where = reading.place(first) if reading.complete else f"row {first // reading.width}"
+        values, counts = [value for value, _, _ in unknown], [count for _, count, _ in unknown]
+        problems.vocabulary.append(unknown_problem(values, counts, vocabulary, where))
+    coerced = _counted(columns, targets, OUTCOMES["invalid"], declared) if declared.coerce else []
+    scores = None
+    if scale.kind == "continuous":
+        parts = [vocabulary.scores(column) for column in columns]
+        scores = parts[0] if len(parts) == 1 else np.stack(parts, axis=1).ravel()
+    return Matched(vocabulary, labels, scores, [(value, count) for value, count, _ in coerced], warning)
+
+
+def _counted(
+    columns: list[Encoded], targets: list[npt.NDArray[np.int64]], code: int, declared: Declared
+) -> list[tuple[Any, int, int]]:
+    """Undeclared values that were matched to ``code``: as written, how often, and the first answer."""
+    found: dict[tuple[str, str], tuple[Any, int, int]] = {}
+    for place, (column, target) in enumerate(zip(columns, targets, strict=True)):
+        strange = np.flatnonzero(target[:-1] == code)
+        if not len(strange):
+            continue
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))
+        for value_code in strange[counts[strange] > 0]:
+            value = plain(column.values[value_code])
+            if declared.key(value) in declared.codes:
+                continue
+            row = int(np.argmax(column.codes == value_code))
+            answer, key = row * len(columns) + place, (type(value).__name__, repr(value))
+            _, before, first = found.get(key, (value, 0, answer))
+            found[key] = (value, before + int(counts[value_code]), min(first, answer))
+    return list(found.values())
+
+
+def _override(reading: Reading, problems: Problems) -> npt.NDArray[np.int8] | None:
+    """Outcome code per row where the status column states one, 0 where the label is to be read."""
+    status = reading.status
+    if status is None or len(reading.labels) != 1:
+        return None
+    words = [plain(value) for value in status.values]
+    unknown = [word for word in words if word not in _STATUS]
+    if unknown:
+        problems.add(f"`status` is one of {listing(_STATUS, most=4)}; got {listing(unknown)}.")
+        return None
+    codes = np.array([*(_STATUS[word] for word in words), 0], dtype=np.int8)
+    return codes[status.codes]
+
+
+def _check_answered(reading: Reading, labels: npt.NDArray[np.signedinteger], problems: Problems) -> None:
+    """Status ``answered`` needs a label that is one."""
+    status = reading.status
+    assert status is not None
+    answered = [code for code, value in enumerate(status.values) if value == "answered"]
+    lacking = np.isin(status.codes, answered) & (labels < 0) & (labels != UNKNOWN)
+    if lacking.any():
+        rows = listing(np.flatnonzero(lacking), show="str")
+        problems.add(
+            f"`status` says 'answered' in {int(lacking.sum())} rows without a category: row {rows} "
+            "(counted from 0)."
+        )
