@@ -151,7 +151,7 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.NO_POSSIBLE_DISAGREEMENT: "chance leaves no room for disagreement",
     Reason.ONE_RATER: "fewer than two raters",
     Reason.FEW_COMPLETE_ITEMS: "fewer than two complete items",
-    Reason.NO_VARIATION: "no variation between items",
+    Reason.NO_VARIATION: "all scores are equal",
     Reason.NO_RATER_PAIR: "no pair of raters with a defined value",
     Reason.UNDEFINED_PAIR: "a pair of raters without a defined value",
     Reason.NO_VARIANCE: "no variance between items",
@@ -214,7 +214,7 @@ def listing(values: Iterable[object], *, most: int = 3, show: str = "repr") -> s
 
 def warn(message: str, category: type[XJudgeWarning]) -> None:
     """Warn at the line of the caller's own code, however deep inside xjudge the cause was found."""
-    level, frame = 1, sys._getframe(1)
+    level, frame = 2, sys._getframe(1)  # stack level 1 is this function, 2 its caller
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "xjudge":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -176,8 +177,9 @@ def _published(statistic: ItemStatistic, values: npt.NDArray[Any], weights: npt.
     n_items = values.shape[-2]
     one = np.ones(n_items) if weights is None else weights.astype(np.float64)
     lead = np.broadcast_shapes(values.shape[:-2], one.shape[:-1])
-    data = np.broadcast_to(values, (*lead, *values.shape[-2:])).reshape(-1, *values.shape[-2:])
-    multiplicities = np.broadcast_to(one, (*lead, n_items)).reshape(-1, n_items)
+    n_sets = math.prod(lead)
+    data = np.broadcast_to(values, (*lead, *values.shape[-2:])).reshape(n_sets, *values.shape[-2:])
+    multiplicities = np.broadcast_to(one, (*lead, n_items)).reshape(n_sets, n_items)
     out = np.empty((len(data), n_items))
     for position, (block, multiplicity) in enumerate(zip(data, multiplicities, strict=True)):
         printed = statistic.published_influence(block, multiplicity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -399,7 +400,7 @@ def checked_item_weights(item_weights: npt.ArrayLike | None, values: npt.NDArray
 def summed_terms(statistic: ItemStatistic, values: npt.NDArray[Any], weights: Float | None) -> Float:
     """Terms summed over items (..., T), a block of items at a time."""
     n_items, width = values.shape[-2:]
-    n_lead = int(np.prod(values.shape[:-2]))
+    n_lead = math.prod(values.shape[:-2])
     block = max(64, _SMALL_PRODUCT // max(1, n_lead * width * statistic.n_categories))
     total: Float | None = None
     for start in range(0, max(n_items, 1), block):
@@ -416,7 +417,7 @@ def _weighted(weights: npt.NDArray[Any], terms: Float) -> Float:
     if terms.ndim > 2:
         return (weights[..., None, :].astype(np.float64) @ terms)[..., 0, :]
     n_items, n_terms = terms.shape
-    rows = weights.reshape(-1, n_items)
+    rows = weights.reshape(math.prod(weights.shape[:-1]), n_items)
     step = max(1, _SMALL_PRODUCT // max(1, n_items * n_terms))
     out = np.empty((len(rows), n_terms))
     for start in range(0, len(rows), step):

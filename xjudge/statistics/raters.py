@@ -12,13 +12,15 @@ resamples, evaluated together by one product with the terms. :func:`influence` a
 same two halves. :class:`ItemStatistic` holds both, for callers that come back many times.
 
 Conger's kappa needs the raters told apart: label codes ``(..., item, rater)`` in place of counts. Light's
-kappa and the mean pairwise kappa need tables of pairs.
+kappa and the mean pairwise kappa need tables of pairs. Numbers that are no categories, ``(..., item, rater)``
+with NaN where missing, go to :func:`alpha_of_scores` and :func:`icc`.
 """
 
 from __future__ import annotations
 
 import numpy.typing as npt
 
+from xjudge.statistics._icc import ICC_FORMS, IntraclassCorrelation, icc
 from xjudge.statistics._influence import influence, jackknife, standard_error
 from xjudge.statistics._items import (
     RATER_COEFFICIENTS,
@@ -38,25 +40,36 @@ from xjudge.statistics._patterns import (
     count_vectors,
     merge_histograms,
 )
+from xjudge.statistics._score_alpha import (
+    alpha_of_scores,
+    evaluate_alpha_of_scores,
+    influence_of_scores,
+)
 from xjudge.statistics._terms import Float, ItemStatistic
 
 __all__ = [
+    "ICC_FORMS",
     "RATER_COEFFICIENTS",
     "Histogram",
+    "IntraclassCorrelation",
     "ItemStatistic",
     "PairAverage",
     "RaterCoefficient",
     "Sizes",
     "alpha",
+    "alpha_of_scores",
     "brennan_prediger",
     "conger_kappa",
     "count_vector_histogram",
     "count_vectors",
+    "evaluate_alpha_of_scores",
     "evaluate_raters",
     "fleiss_kappa",
     "from_terms",
     "gwet_ac",
+    "icc",
     "influence",
+    "influence_of_scores",
     "item_statistic",
     "item_terms",
     "jackknife",
