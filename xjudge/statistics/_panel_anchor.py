@@ -269,27 +269,28 @@ def invert_curve(participation_ratio: npt.ArrayLike, curve: ReferenceCurve) -> I
     InvertedCurve
     """
     ratio = np.asarray(participation_ratio, dtype=np.float64)
-    values = np.broadcast_to(curve.values, (*ratio.shape, *curve.values.shape[-2:]))
-    size = np.full(ratio.shape, np.nan)
-    reason = np.zeros(ratio.shape, dtype=np.int64)
-    replicates = np.full(values.shape[:-1], np.nan)
-    for flat in range(ratio.size):
-        place = np.unravel_index(flat, ratio.shape)
-        runs = values[place]
-        defined = not (np.isnan(ratio[place]) or np.isnan(runs).any())
-        if not defined:
-            no_curve = np.isnan(runs).any()
-            reason[place] = Reason.NO_HUMAN_VARIANCE if no_curve else Reason.NO_RESIDUAL_ENERGY
-            continue
-        found = _invert_one(float(ratio[place]), runs.mean(0), curve.grid)
-        replicates[place] = [_invert_one(float(ratio[place]), run, curve.grid) for run in runs]
-        if np.isfinite(found):
-            size[place] = found
+    shape, (n_runs, n_sizes) = ratio.shape, curve.values.shape[-2:]
+    all_runs = np.broadcast_to(curve.values, (*shape, n_runs, n_sizes)).reshape(-1, n_runs, n_sizes)
+    size, reason = np.full(ratio.size, np.nan), np.zeros(ratio.size, dtype=np.int64)
+    replicates = np.full((ratio.size, n_runs), np.nan)
+    for place, (target, runs) in enumerate(zip(ratio.reshape(-1).tolist(), all_runs, strict=True)):
+        if np.isnan(runs).any():
+            reason[place] = Reason.NO_HUMAN_VARIANCE
+        elif np.isnan(target):
+            reason[place] = Reason.NO_RESIDUAL_ENERGY
         else:
-            reason[place] = Reason.BELOW_GRID if found < 0 else Reason.BEYOND_GRID
-    inside = np.isfinite(replicates).all(-1) & (replicates.shape[-1] > 1)
-    spread = np.where(inside[..., None], replicates, 0.0).std(-1, ddof=min(1, replicates.shape[-1] - 1))
-    return InvertedCurve(size, reason, replicates, np.where(inside, spread, np.nan))
+            replicates[place] = [_invert_one(target, run, curve.grid) for run in runs]
+            size[place] = _invert_one(target, runs.mean(0), curve.grid)
+    reason = np.where(size == -np.inf, int(Reason.BELOW_GRID), reason)
+    reason = np.where(size == np.inf, int(Reason.BEYOND_GRID), reason)
+    inside = np.asarray(np.isfinite(replicates).all(-1)) & (n_runs > 1)
+    spread = np.where(inside[:, None], replicates, 0.0).std(-1, ddof=min(1, n_runs - 1))
+    return InvertedCurve(
+        np.where(np.isfinite(size), size, np.nan).reshape(shape),
+        reason.reshape(shape),
+        replicates.reshape(*shape, n_runs),
+        np.where(inside, spread, np.nan).reshape(shape),
+    )
 
 
 def _invert_one(ratio: float, curve: Floats, grid: npt.NDArray[np.int64]) -> float:
