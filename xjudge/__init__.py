@@ -1,1 +1,87 @@
-"""May this LLM judge replace human labels, and how do we know? Agreement as a measurement protocol."""
+"""May this LLM judge replace human labels, and how do we know? Agreement as a measurement protocol.
+
+Importing xjudge registers the accessor ``.judge`` on xarray Dataset, DataArray and DataTree and on pandas
+DataFrame. Every verb exists twice with one signature: ``xj.agreement(ds, ...)`` and
+``ds.judge.agreement(...)``.
+"""
+
+from xjudge import statistics
+from xjudge.accessor import register as _register
+from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide, join, to_long
+from xjudge.errors import (
+    DependencyError,
+    DroppedWarning,
+    OverlapError,
+    ProtocolError,
+    ProtocolWarning,
+    StructureError,
+    UndefinedWarning,
+    VocabularyError,
+    XJudgeError,
+    XJudgeWarning,
+)
+from xjudge.labelled._common import costs_from_scores, tidy
+from xjudge.labelled._common import version as _version
+from xjudge.labelled.agreement import agreement, sweep, tables
+from xjudge.labelled.disagreements import disagreements
+from xjudge.labelled.spread import mean_pairwise, spread
+from xjudge.outcomes import mask, rates, validate
+from xjudge.protocol import (
+    Protocol,
+    all_positive,
+    at_least,
+    cut,
+    merge,
+    one_of,
+    recode_to,
+    weighted_share,
+)
+from xjudge.rebuilding import rebuild
+from xjudge.scale import Scale
+from xjudge.simulation import load_example, simulate
+
+__all__ = [
+    "DependencyError",
+    "DroppedWarning",
+    "OverlapError",
+    "Protocol",
+    "ProtocolError",
+    "ProtocolWarning",
+    "Scale",
+    "StructureError",
+    "UndefinedWarning",
+    "VocabularyError",
+    "XJudgeError",
+    "XJudgeWarning",
+    "agreement",
+    "all_positive",
+    "at_least",
+    "costs_from_scores",
+    "cut",
+    "disagreements",
+    "from_counts",
+    "from_criteria_wide",
+    "from_long",
+    "from_wide",
+    "join",
+    "load_example",
+    "mask",
+    "mean_pairwise",
+    "merge",
+    "one_of",
+    "rates",
+    "rebuild",
+    "recode_to",
+    "simulate",
+    "spread",
+    "statistics",
+    "sweep",
+    "tables",
+    "tidy",
+    "to_long",
+    "validate",
+    "weighted_share",
+]
+
+_register()
+__version__ = _version()

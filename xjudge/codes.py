@@ -8,6 +8,7 @@ their own (:data:`xjudge.statistics.counts.OUTSIDE`) and end in an error, never 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final, cast
 
 import numpy as np
@@ -47,7 +48,16 @@ def raw_names(categories: tuple[object, ...]) -> list[str]:
     An outcome whose name a category already has is put in angle brackets.
     """
     names = [str(category) for category in categories]
-    return names + [f"<{name}>" if name in names else name for name in OUTCOMES]
+    for outcome in OUTCOMES:
+        names.append(unused_name(outcome, names))
+    return names
+
+
+def unused_name(name: str, taken: Container[object]) -> str:
+    """``name``, in as many angle brackets as it takes to differ from every name that is taken."""
+    while name in taken:
+        name = f"<{name}>"
+    return name
 
 
 def smallest_dtype(n_categories: int) -> np.dtype[np.signedinteger]:
@@ -76,7 +86,11 @@ def to_codes(labels: npt.NDArray[np.generic]) -> npt.NDArray[np.signedinteger]:
     if labels.dtype.kind == "i":
         return cast("npt.NDArray[np.signedinteger]", labels)
     if labels.dtype.kind == "u":
-        return labels.astype(np.result_type(labels.dtype, np.int8) if labels.dtype.itemsize < 8 else np.int64)
+        if labels.dtype.itemsize < 8:
+            return labels.astype(np.result_type(labels.dtype, np.int8))
+        return np.minimum(labels, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
+    if labels.dtype.itemsize < 4:  # half precision does not hold the least code
+        labels = labels.astype(np.float32)
     out = np.full(labels.shape, MISSING, dtype=np.int32)
     finite = np.isfinite(labels)
     values = labels[finite]
@@ -86,3 +100,33 @@ def to_codes(labels: npt.NDArray[np.generic]) -> npt.NDArray[np.signedinteger]:
     out[finite] = np.where(readable, whole, bounds.min).astype(np.int32)
     out[np.isinf(labels)] = bounds.min
     return out
+
+
+def translate(
+    codes: npt.NDArray[np.signedinteger], targets: tuple[int, ...]
+) -> npt.NDArray[np.signedinteger]:
+    """Raw codes as the codes of a protocol.
+
+    Parameters
+    ----------
+    codes : ndarray of signed int, any shape
+    targets : tuple of int
+        Per place of the raw axis the new code; see :attr:`xjudge.protocol.Resolved.targets`.
+
+    Returns
+    -------
+    ndarray of signed int, same shape
+        Codes outside the raw axis (masked, or unknown) become missing.
+    """
+    n_categories = len(targets) - N_OUTCOMES
+    dtype = smallest_dtype(max(targets) + 1)
+    table = np.array([*targets, MISSING], dtype=dtype)
+    if codes.dtype.itemsize == 1:
+        wide = np.full(256, MISSING, dtype=dtype)
+        reachable = min(n_categories, 128)  # int8 labels of a longer scale
+        wide[:reachable] = table[:reachable]
+        wide[[code % 256 for code in OUTCOMES.values()]] = table[n_categories:-1]
+        return wide[codes.view(np.uint8)]
+    inside = (codes < n_categories) & (codes >= -N_OUTCOMES)
+    place = np.where(codes >= 0, codes, n_categories - 1 - codes.astype(np.int64))
+    return table[np.where(inside, place, len(targets))]

@@ -15,11 +15,20 @@ import numpy.typing as npt
 from xjudge.errors import XJudgeWarning, warn
 from xjudge.statistics.counts import Axes, Block, Request, combine_blocks, count_block, finish_block
 
-__all__ = ["is_lazy", "map_items", "materialise", "metadata_values", "one_chunk_beside_items", "reduce_items"]
+__all__ = [
+    "is_lazy",
+    "item_positions",
+    "map_items",
+    "materialise",
+    "metadata_values",
+    "one_chunk_beside_items",
+    "reduce_items",
+]
 
 Finish = Callable[[list[Any]], dict[str, npt.NDArray[Any]]]
 
 _SPLIT_EVERY = 8
+_ITEMS_AT_A_TIME = 1 << 16
 
 
 def is_lazy(array: Any) -> bool:
@@ -82,7 +91,12 @@ def map_items(
         Lazy if any input is.
     """
     if not any(is_lazy(array) for array in arrays):
-        return function(*arrays)
+        n_items = arrays[0].shape[0]
+        out = np.empty((n_items, *shape), dtype=dtype)
+        for start in range(0, n_items, _ITEMS_AT_A_TIME):  # intermediates stay small
+            block = slice(start, start + _ITEMS_AT_A_TIME)
+            out[block] = function(*(array[block] for array in arrays))
+        return out
     import dask.array as da
 
     operands: list[Any] = []
@@ -98,6 +112,15 @@ def map_items(
         concatenate=True,
         meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
     )
+
+
+def item_positions(array: Any) -> Any:
+    """Position of every item of an array, lazy and in its chunks where the array is lazy."""
+    if not is_lazy(array):
+        return np.arange(array.shape[0])
+    import dask.array as da
+
+    return da.arange(array.shape[0], chunks=(array.chunks[0],))
 
 
 def reduce_items(

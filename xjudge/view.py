@@ -44,7 +44,8 @@ class View:
     data : xr.Dataset
     scale : Scale
     codes : array, shape (item, rater, cell)
-        Raw codes, lazy where the labels are; a cell is a criterion times any further dims.
+        Raw codes, lazy where the labels are; a cell is a criterion times any further dims, the criterion
+        varying slowest.
     rest : dict
         Dims beyond item and rater, with their sizes, in the order of the cells.
     raters : ndarray
@@ -183,6 +184,16 @@ class View:
     def lazy(self) -> bool:
         """Whether the labels are computed only when asked."""
         return is_lazy(self.codes)
+
+    @property
+    def n_criteria(self) -> int:
+        """Criteria; 1 where the labels have no dim ``criterion``."""
+        return self.rest.get("criterion", 1)
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Dims that no verb consumes, with their sizes: beyond item, rater and criterion."""
+        return {dim: size for dim, size in self.rest.items() if dim != "criterion"}
 
     def cells_apart(self, array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
         """Split the cell axis of an array into the dims it stands for."""

@@ -308,25 +308,21 @@ def margins(n_categories: int, *, array: str = "codes", columns: Sequence[int] |
 
 def _count_support(options: Options, block: Block) -> npt.NDArray[np.int64]:
     left, right = (_columns(options, block, side) == 0 for side in ("left", "right"))
-    packed = [
-        np.packbits(np.ascontiguousarray(side.transpose(2, 1, 0)), axis=-1) for side in (left, right)
-    ]
+    packed = [np.packbits(np.ascontiguousarray(side.transpose(2, 1, 0)), axis=-1) for side in (left, right)]
     n_cells, n_a, _ = packed[0].shape
-    n_b = packed[1].shape[1]
-    pooled, joined = options["pooled"], options["joined"]
-    out = np.zeros((1 if joined else n_cells, 1 if pooled else n_a, n_b), dtype=np.int64)
+    n_b, join = packed[1].shape[1], options["join"]
+    out = np.zeros((n_cells // join, 1 if options["pooled"] else n_a, n_b), dtype=np.int64)
     for b in range(n_b):
         both = packed[0] & packed[1][:, b, None]
-        if pooled:
+        if options["pooled"]:
             both = np.bitwise_or.reduce(both, axis=1, keepdims=True)
-        if joined:
-            both = np.bitwise_or.reduce(both, axis=0, keepdims=True)
+        both = np.bitwise_or.reduce(both.reshape(join, n_cells // join, *both.shape[1:]), axis=0)
         out[:, :, b] = np.bitwise_count(both).sum(-1, dtype=np.int64)
     return out
 
 
 ITEM_SUPPORT = Count("item support", _count_support, _add, _as_counted)
-"""Items ``(cell or 1, A or 1, B)`` on which a pair of columns is usable; see :func:`item_support`."""
+"""Items ``(cell, A or 1, B)`` on which a pair of columns is usable; see :func:`item_support`."""
 
 
 def item_support(
@@ -338,7 +334,7 @@ def item_support(
     right: str = "codes",
     right_columns: Sequence[int] | None = None,
     pooled: bool = False,
-    joined: bool = True,
+    join: int = 1,
 ) -> Request:
     """Ask on how many items a pair of columns is usable.
 
@@ -348,16 +344,16 @@ def item_support(
         Per raw place, whether the code is usable; the right side like the left by default.
     pooled : bool
         Any of the left columns will do: the axis A has length 1.
-    joined : bool
-        Any of the cells will do: the axis of cells has length 1.
+    join : int
+        Any of this many criteria will do; the criterion varies slowest along the cells.
 
     Returns
     -------
     Request
-        Counts of shape (cell or 1, A or 1, B), int64.
+        Counts of shape (cell / join, A or 1, B), int64.
     """
     sides = {"left": usable_left, "right": usable_left if usable_right is None else usable_right}
-    options: dict[str, Any] = {"left": left, "right": right, "pooled": pooled, "joined": joined}
+    options: dict[str, Any] = {"left": left, "right": right, "pooled": pooled, "join": join}
     for side, columns in (("left", left_columns), ("right", right_columns)):
         options[f"{side}_columns"] = None if columns is None else tuple(int(c) for c in columns)
         options[f"{side}_targets"] = tuple(0 if usable else 1 for usable in sides[side])

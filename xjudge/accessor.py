@@ -1,0 +1,161 @@
+"""The `.judge` accessor on Dataset, DataArray, DataTree and DataFrame: one line a method, no logic, no state.
+
+The accessor hides a variable, coordinate or column called ``judge`` from attribute access, so it answers
+comparison, iteration and the like with one sentence instead of comparing itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from xjudge import build, outcomes
+from xjudge.errors import StructureError
+from xjudge.labelled import _common
+from xjudge.labelled import agreement as agreements
+from xjudge.labelled import disagreements as cases
+from xjudge.labelled import spread as spreads
+from xjudge.protocol import Protocol
+from xjudge.scale import Scale
+from xjudge.view import View
+
+__all__ = ["DataFrameJudge", "DatasetJudge", "TreeJudge"]
+
+
+class _NotData:
+    """Answers what one does with data by a sentence: this is the accessor, not a column."""
+
+    _obj: Any
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        kind = type(self._obj).__name__
+        raise StructureError(
+            f'`.judge` is the xjudge accessor and hides what is called "judge" in this {kind}; use '
+            '`["judge"]` for the data.'
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = cast(Any, _refuse)
+    __iter__ = __len__ = __contains__ = __getitem__ = __array__ = __bool__ = cast(Any, _refuse)
+    __add__ = __radd__ = __and__ = __or__ = __invert__ = cast(Any, _refuse)
+    __hash__ = object.__hash__
+
+    isin = unique = value_counts = map = apply = astype = isna = notna = cast(Any, _refuse)
+    fillna = replace = to_numpy = tolist = groupby = cast(Any, _refuse)
+    values = data = dtype = str = cat = iloc = loc = shape = property(cast(Any, _refuse))
+
+    def __repr__(self) -> str:  # type: ignore[valid-type]
+        return f"<xjudge accessor of a {type(self._obj).__name__}: verbs such as .agreement(), .rates()>"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _method(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A function of a dataset as a method of its accessor, with the function's signature and docstring."""
+
+    @functools.wraps(function)
+    def method(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(self._obj, *args, **kwargs)
+
+    signature = inspect.signature(function)
+    first, *others = signature.parameters.values()
+    me = first.replace(name="self", annotation=inspect.Parameter.empty)
+    method.__signature__ = signature.replace(parameters=[me, *others])  # type: ignore[attr-defined]
+    return method
+
+
+class DatasetJudge(_NotData):
+    """`ds.judge` and `da.judge`: the verbs on a judge dataset, or on its label array.
+
+    Every method is the function of the same name in :mod:`xjudge` with the dataset as first argument, and
+    has its signature; see there for parameters and results.
+    """
+
+    def __init__(self, obj: xr.Dataset | xr.DataArray) -> None:
+        self._obj = obj
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the labels."""
+        return View.of(self._obj).scale
+
+    @property
+    def humans(self) -> npt.NDArray[Any]:
+        """Names of the humans."""
+        view = View.of(self._obj)
+        return view.named(view.humans)
+
+    @property
+    def judges(self) -> npt.NDArray[Any]:
+        """Names of the judges."""
+        view = View.of(self._obj)
+        return view.named(view.judges)
+
+    validate = _method(outcomes.validate)
+    mask = _method(outcomes.mask)
+    rates = _method(outcomes.rates)
+    tables = _method(agreements.tables)
+    agreement = _method(agreements.agreement)
+    sweep = _method(agreements.sweep)
+    spread = _method(spreads.spread)
+    mean_pairwise = _method(spreads.mean_pairwise)
+    disagreements = _method(cases.disagreements)
+    to_long = _method(build.to_long)
+    join = _method(build.join)
+    tidy = _method(_common.tidy)
+
+
+class TreeJudge(_NotData):
+    """`dt.judge`: the measuring verbs on every node of a DataTree that holds labels.
+
+    Nodes without labels are passed through; the answer is a DataTree of results.
+    """
+
+    def __init__(self, obj: xr.DataTree) -> None:
+        self._obj = obj
+
+    def _map(self, verb: Callable[..., xr.Dataset], options: dict[str, Any]) -> xr.DataTree:
+        def one(node: xr.Dataset) -> xr.Dataset:
+            return verb(node, **options) if "label" in node.variables else node
+
+        return self._obj.map_over_datasets(one)
+
+    def rates(self, **options: Any) -> xr.DataTree:
+        """See :func:`xjudge.rates`."""
+        return self._map(outcomes.rates, options)
+
+    def tables(self, **options: Any) -> xr.DataTree:
+        """See :func:`xjudge.tables`."""
+        return self._map(agreements.tables, options)
+
+    def agreement(self, **options: Any) -> xr.DataTree:
+        """See :func:`xjudge.agreement`."""
+        return self._map(agreements.agreement, options)
+
+    def sweep(self, protocols: Sequence[Protocol], **options: Any) -> xr.DataTree:
+        """See :func:`xjudge.sweep`."""
+        return self._map(agreements.sweep, {"protocols": protocols, **options})
+
+
+class DataFrameJudge(_NotData):
+    """`df.judge`: from a data frame to a judge dataset."""
+
+    def __init__(self, obj: pd.DataFrame) -> None:
+        self._obj = obj
+
+    to_dataset = _method(build.from_long)
+
+
+def register() -> None:
+    """Register the accessors; importing xjudge does."""
+    xr.register_dataset_accessor("judge")(DatasetJudge)
+    xr.register_dataarray_accessor("judge")(DatasetJudge)
+    xr.register_datatree_accessor("judge")(TreeJudge)
+    pd.api.extensions.register_dataframe_accessor("judge")(DataFrameJudge)

@@ -1,0 +1,410 @@
+"""Columns that a protocol adds to the pass: extracted labels, item verdicts, majority references.
+
+Each is computed block by block from the labels, so the pass stays one pass. The callables are classes and
+not closures, so that schedulers can send them to other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xjudge.codes import CA, EXCLUDED, INVALID, MISSING, OUTCOMES, smallest_dtype, to_codes, translate
+from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.lazy import item_positions, map_items, metadata_values, one_chunk_beside_items
+from xjudge.protocol import Protocol, Resolved, decimal
+from xjudge.scale import Scale
+from xjudge.view import View
+
+__all__ = ["NO_VOTE", "TIED", "ItemLevel", "criterion_weights", "extracted", "item_level", "majority"]
+
+Codes = npt.NDArray[np.signedinteger]
+
+NO_VOTE = CA
+"""Code of a majority column where somebody was asked and nobody gave a vote that counts."""
+
+TIED = INVALID
+"""Code of a majority column where the vote is tied."""
+
+
+# ---------------------------------------------------------------------------------------------- item verdicts
+
+
+@dataclass(frozen=True)
+class ItemLevel:
+    """Item verdicts of every rater under a protocol.
+
+    Parameters
+    ----------
+    codes : array, shape (item, rater, other)
+        Codes of the item scale, lazy where the labels are.
+    scale : Scale
+        The scale of the tables: the item scale, and the outcomes that are categories.
+    n_categories : int
+        Categories of the item scale itself.
+    targets : tuple of int
+        Per place of the item scale's raw axis, the category of the tables or the outcome that remains.
+    """
+
+    codes: Any
+    scale: Scale
+    n_categories: int
+    targets: tuple[int, ...]
+
+
+def item_level(view: View, resolved: Resolved, codes: Any) -> ItemLevel:
+    """Combine the criteria of each item by the protocol's rule.
+
+    Parameters
+    ----------
+    view : View
+    resolved : Resolved
+        With ``aggregate="item"``.
+    codes : array, shape (item, rater, cell)
+        Raw codes (extracted ones, where the protocol extracts).
+
+    Returns
+    -------
+    ItemLevel
+
+    Raises
+    ------
+    ProtocolError
+        Weights or polarities that do not fit the criteria; a sum with weights that are not integers.
+    """
+    protocol = resolved.protocol
+    weights = criterion_weights(view, protocol)
+    flip = _polarity(view) < 0
+    verdict: _Verdict
+    if protocol.item_rule.kind == "sum":
+        item_scale, verdict = _sum_rule(resolved, weights, flip, view.n_criteria)
+    else:
+        item_scale = resolved.mapped
+        whole = _integers(weights)
+        share = decimal(protocol.item_rule.cut) if protocol.item_rule.cut is not None else None
+        verdict = _ShareVerdict(resolved.targets, tuple(whole), tuple(flip.tolist()), share)
+    n_others = int(np.prod(list(view.others.values())))
+    shape = (codes.shape[1], n_others)
+    columns = map_items(verdict, [codes], shape=shape, dtype=item_scale.dtype)
+    targets = list(range(item_scale.n_categories)) + list(OUTCOMES.values())
+    added: list[str] = []
+    for place, name in enumerate(OUTCOMES, start=item_scale.n_categories):
+        if name != "missing" and getattr(protocol, name) == "category":
+            targets[place] = item_scale.n_categories + len(added)
+            label = {"ca": "CA", "invalid": "invalid"}[name]
+            added.append(label if item_scale.find(label) is None else f"<{label}>")
+    scale = Scale.nominal([*item_scale.categories, *added]) if added else item_scale
+    return ItemLevel(columns, scale, item_scale.n_categories, tuple(targets))
+
+
+class _Verdict:
+    """What item rules share: criterion codes of a block, and the outcome of an undecided item."""
+
+    targets: tuple[int, ...]
+    n_criteria: int
+
+    def __call__(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Item verdicts (item, rater, other) of a block."""
+        raise TypeError("an item rule says how")
+
+    def _criteria(self, codes: npt.NDArray[Any]) -> Codes:
+        """Protocol codes (item, rater, criterion, other)."""
+        known = translate(to_codes(codes), self.targets)
+        return known.reshape((*codes.shape[:2], self.n_criteria, -1))
+
+    @staticmethod
+    def _undecided(known: Codes, counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """Outcome of items that completion could change: missing, else invalid, else CA."""
+        codes = known[:, :, counts]
+        missing = ((codes == MISSING) | (codes == EXCLUDED)).any(2)
+        invalid = (codes == INVALID).any(2)
+        return np.where(missing, MISSING, np.where(invalid, INVALID, CA))
+
+
+class _ShareVerdict(_Verdict):
+    """Positive iff the weighted share of positive criteria reaches a cut, or all are positive."""
+
+    def __init__(
+        self,
+        targets: tuple[int, ...],
+        weights: tuple[int, ...],
+        flip: tuple[bool, ...],
+        share: Fraction | None,
+    ) -> None:
+        self.targets, self.n_criteria = targets, len(weights)
+        # "all positive" asks every criterion, whatever its weight
+        self.weights = np.array(weights if share is not None else [1] * len(weights), dtype=np.int64)
+        self.share = Fraction(1) if share is None else share
+        self.flip = np.array(flip)
+
+    def __call__(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        known = self._criteria(codes)
+        answered = known >= 0
+        positive = answered & ((known == 1) != self.flip[:, None])
+        weights = self.weights[:, None]
+        least = (positive * weights).sum(2)
+        most = least + (~answered * weights).sum(2)
+        needed = self.share.numerator * int(self.weights.sum())
+        reached, out_of_reach = (
+            least * self.share.denominator >= needed,
+            most * self.share.denominator < needed,
+        )
+        undecided = self._undecided(known, self.weights > 0)
+        return np.where(reached, 1, np.where(out_of_reach, 0, undecided))
+
+
+class _SumVerdict(_Verdict):
+    """The weighted sum of the criteria's scores, as a code of the scale of possible sums."""
+
+    def __init__(
+        self, targets: tuple[int, ...], scores: npt.NDArray[np.int64], sums: npt.NDArray[np.int64]
+    ) -> None:
+        self.targets, self.n_criteria = targets, len(scores)
+        self.scores, self.sums = scores, sums  # weighted score (criterion, category); possible sums
+
+    def __call__(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        known = self._criteria(codes)
+        place = np.arange(self.n_criteria)[:, None]
+        total = np.where(known >= 0, self.scores[place, np.maximum(known, 0)], 0).sum(2)
+        matters = self.scores.max(1) > self.scores.min(1)
+        decided = (known[:, :, matters] >= 0).all(2)
+        # a criterion without weight adds the same whatever it says
+        return np.where(decided, np.searchsorted(self.sums, total), self._undecided(known, matters))
+
+
+def _sum_rule(
+    resolved: Resolved, weights: npt.NDArray[np.float64], flip: npt.NDArray[np.bool_], n_criteria: int
+) -> tuple[Scale, _SumVerdict]:
+    scores = resolved.mapped.scores
+    if not (_integral(weights) and _integral(scores)):
+        raise ProtocolError(
+            "item_rule='sum' adds integer weights times integer scores; give integer `criterion_weights` "
+            "(multiply them by a common factor)."
+        )
+    per_category = np.where(flip[:, None], scores.min() + scores.max() - scores, scores)
+    weighted = (per_category * weights[:, None]).astype(np.int64)
+    sums = {0}
+    for row in weighted:
+        sums = {total + int(score) for total in sums for score in set(row.tolist())}
+        if len(sums) > np.iinfo(np.int16).max:
+            raise ProtocolError(f"item_rule='sum' has more than {np.iinfo(np.int16).max} possible sums.")
+    possible = sorted(sums)
+    if len(possible) < 2:
+        raise ProtocolError("item_rule='sum' has one possible sum: every weight is zero.")
+    return Scale.interval(possible), _SumVerdict(resolved.targets, weighted, np.array(possible))
+
+
+def criterion_weights(view: View, protocol: Protocol) -> npt.NDArray[np.float64]:
+    """Weight of each criterion under a protocol: equal unless the protocol names them.
+
+    Raises
+    ------
+    ProtocolError
+        Names that are no criterion, and criteria without a weight.
+    """
+    given = protocol.criterion_weights
+    if given is None:
+        return np.ones(view.n_criteria)
+    if "criterion" not in view.rest:
+        raise ProtocolError("`criterion_weights` need a dim `criterion`, and the dataset has none.")
+    names = [name.item() if isinstance(name, np.generic) else name for name in view.names("criterion")]
+    weights = dict(given)
+    unknown = [name for name in weights if name not in names]
+    without = [name for name in names if name not in weights]
+    if unknown or without:
+        parts = [f"there is no criterion {listing(unknown)}"] if unknown else []
+        parts += [f"{listing(without)} has no weight"] if without else []
+        raise ProtocolError(f"`criterion_weights`: {'; '.join(parts)}.")
+    return np.array([weights[name] for name in names], dtype=np.float64)
+
+
+def _polarity(view: View) -> npt.NDArray[np.int64]:
+    """The coordinate ``polarity(criterion)``; +1 where the dataset has none."""
+    if "polarity" not in view.data.coords:
+        return np.ones(view.n_criteria, dtype=np.int64)
+    coordinate = view.data["polarity"]
+    values = metadata_values(coordinate.data)
+    if coordinate.dims != ("criterion",) or not np.isin(values, (1, -1)).all():
+        raise StructureError(
+            "The coordinate `polarity` is 1 or -1 per criterion; it is "
+            f"{listing(np.unique(values).tolist())} on {coordinate.dims}."
+        )
+    return values.astype(np.int64)
+
+
+def _integral(values: npt.NDArray[np.float64]) -> bool:
+    return bool((values == np.rint(values)).all())
+
+
+def _integers(weights: npt.NDArray[np.float64]) -> list[int]:
+    """Weights as integers in the same proportions, read as the decimals that are written."""
+    exact = [decimal(float(weight)) for weight in weights]
+    common = lcm(*(weight.denominator for weight in exact))
+    return [int(weight * common) for weight in exact]
+
+
+# ---------------------------------------------------------------------------------------------- extraction
+
+
+def extracted(view: View, resolved: Resolved, seed: int) -> Any:
+    """Labels read from the judges' probabilities by the protocol's rule.
+
+    Parameters
+    ----------
+    view : View
+        With a variable ``prob(item, rater[, criterion], category)``.
+    resolved : Resolved
+        With an ``extraction``.
+    seed : int
+        For ``"sample"``: the draw of a label depends on the seed and on the label's place only.
+
+    Returns
+    -------
+    array of signed int, shape (item, rater, cell)
+        Raw codes. ``"argmax"``: the most probable category, the first of several; ``"expected"``: the
+        category nearest to the expected score, halves upwards; ``"sample"``: a category drawn from the
+        probabilities; ``cut(t)``: the most probable category of the side (positive or negative) that the
+        probability of positive against ``t`` decides. Where there are no probabilities, and where the
+        rater could not assess or failed, the label of the data stays.
+
+    Raises
+    ------
+    StructureError
+        No probabilities, or not over the categories of the scale.
+    """
+    prob = _probabilities(view)
+    rule = resolved.protocol.extraction
+    reader = _Reader(rule, resolved.targets, tuple(view.scale.scores.tolist()), seed)
+    operands = [view.codes, prob] + ([item_positions(view.codes)] if rule == "sample" else [])
+    return map_items(reader, operands, shape=view.codes.shape[1:], dtype=view.scale.dtype)
+
+
+def _probabilities(view: View) -> Any:
+    """Probabilities (item, rater, cell, category)."""
+    if "prob" not in view.data.variables:
+        raise StructureError(
+            "`extraction` reads labels from probabilities, and the dataset has no variable `prob`; give "
+            "`prob={category: column}` to xj.from_long."
+        )
+    variable = view.data["prob"]
+    dims = ("item", "rater", *view.rest, "category")
+    n = view.scale.n_categories
+    if set(variable.dims) != set(dims) or variable.sizes["category"] != n:
+        raise StructureError(f"`prob` lives on {variable.dims}; it should be {dims} with {n} categories.")
+    array = one_chunk_beside_items(variable.variable.transpose(*dims).data)
+    return array.reshape((*view.codes.shape, n))
+
+
+class _Reader:
+    """Reads raw codes from probabilities."""
+
+    def __init__(self, rule: Any, targets: tuple[int, ...], scores: tuple[float, ...], seed: int) -> None:
+        self.rule, self.targets, self.scores, self.seed = rule, np.array(targets), np.array(scores), seed
+
+    def __call__(
+        self,
+        codes: npt.NDArray[Any],
+        prob: npt.NDArray[np.float64],
+        position: npt.NDArray[np.int64] | None = None,
+    ) -> Codes:
+        labels = to_codes(codes)
+        readable = np.isfinite(prob).all(-1) & (prob.sum(-1) > 0) & ((labels >= 0) | (labels == MISSING))
+        known = np.where(readable[..., None], prob, 1.0)
+        return np.where(readable, self._read(known, position), labels)
+
+    def _read(self, prob: npt.NDArray[np.float64], position: Any) -> npt.NDArray[np.intp]:
+        if self.rule == "argmax":
+            return prob.argmax(-1)
+        if self.rule == "expected":
+            mean = (prob * self.scores).sum(-1) / prob.sum(-1)
+            return np.searchsorted((self.scores[1:] + self.scores[:-1]) / 2, mean, side="right")
+        if self.rule == "sample":
+            upto = np.cumsum(prob, axis=-1)
+            drawn = _uniform(self.seed, position, prob.shape[1:-1]) * upto[..., -1]
+            return (upto[..., :-1] <= drawn[..., None]).sum(-1)
+        positive = self.targets[: len(self.scores)] == 1
+        negative = self.targets[: len(self.scores)] == 0
+        chosen = (prob * positive).sum(-1) >= float(self.rule.at)
+        side = np.where(chosen[..., None], positive, negative)
+        return np.where(side, prob, -1.0).argmax(-1)
+
+
+def _uniform(seed: int, position: npt.NDArray[np.int64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Uniform numbers that depend on seed and place only, so that chunking changes nothing (SplitMix64)."""
+    n_places = int(np.prod(shape))
+    place = position.astype(np.uint64)[:, None] * np.uint64(n_places) + np.arange(n_places, dtype=np.uint64)
+    start = np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
+    z: Any = (place + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + start
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.asarray((z >> np.uint64(11)) * 2.0**-53, dtype=np.float64).reshape((len(position), *shape))
+
+
+# -------------------------------------------------------------------------------------------------- majority
+
+
+def majority(
+    codes: Any, targets: tuple[int, ...], humans: Sequence[int], left_out: Sequence[int | None]
+) -> Any:
+    """Columns of the humans' plurality vote, in protocol codes.
+
+    Parameters
+    ----------
+    codes : array, shape (item, rater, cell)
+    targets : tuple of int
+        Per raw place the category that is voted for, negative where there is no vote.
+    humans : sequence of int
+        Who votes.
+    left_out : sequence of int or None
+        One column each: with that rater's own vote left out, or with all votes.
+
+    Returns
+    -------
+    array of signed int, shape (item, column, cell)
+        The category with the most votes; :data:`TIED` where several have; :data:`NO_VOTE` where
+        somebody was asked but nobody voted; missing where nobody was asked.
+    """
+    dtype = smallest_dtype(max(targets) + 1)
+    vote = _Vote(targets, tuple(humans), tuple(left_out), dtype)
+    return map_items(vote, [codes], shape=(len(left_out), codes.shape[2]), dtype=dtype)
+
+
+class _Vote:
+    def __init__(
+        self,
+        targets: tuple[int, ...],
+        humans: tuple[int, ...],
+        left_out: tuple[int | None, ...],
+        dtype: np.dtype[np.signedinteger],
+    ) -> None:
+        self.targets, self.humans, self.left_out, self.dtype = targets, humans, left_out, dtype
+
+    def __call__(self, codes: npt.NDArray[Any]) -> Codes:
+        n_items, _, n_cells = codes.shape
+        out = np.empty((n_items, len(self.left_out), n_cells), dtype=self.dtype)
+        voters = translate(to_codes(codes[:, list(self.humans)]), self.targets)
+        for column, absent in enumerate(self.left_out):
+            present = [position for position, human in enumerate(self.humans) if human != absent]
+            out[:, column] = self._winner(voters[:, present])
+        return out
+
+    def _winner(self, voters: Codes) -> Codes:
+        n_categories = max(self.targets) + 1
+        winner = np.full((voters.shape[0], voters.shape[2]), MISSING, dtype=self.dtype)
+        winner[(voters != MISSING).any(1)] = NO_VOTE
+        most = np.zeros(winner.shape, dtype=np.int32)
+        for category in range(n_categories):
+            votes = (voters == category).sum(1, dtype=np.int32)
+            ahead = votes > most
+            level = (votes == most) & (votes > 0)
+            winner[level] = TIED
+            winner[ahead] = category
+            most = np.maximum(most, votes)
+        return winner
