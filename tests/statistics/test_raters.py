@@ -21,6 +21,7 @@ from xjudge.statistics.raters import (
     fleiss_kappa,
     from_terms,
     gwet_ac,
+    histogram_of_counts,
     influence,
     item_statistic,
     item_terms,
@@ -597,6 +598,16 @@ class TestCounting:
             (multiplicities @ patterns)[:3], [(labels == c).sum() for c in range(3)]
         )
 
+    @pytest.mark.parametrize("largest", [2, 10**6])
+    def test_histogram_of_given_counts(self, largest):
+        rng = np.random.default_rng(8)
+        counts = rng.integers(0, 3, size=(70_000, 4)) * (largest // 2)
+        got = histogram_of_counts(counts)
+        want, multiplicities = np.unique(counts, axis=0, return_counts=True)
+        np.testing.assert_array_equal(got.patterns, want)
+        np.testing.assert_array_equal(got.multiplicities, multiplicities)
+        assert histogram_of_counts(np.zeros((0, 3), dtype=int)).patterns.shape == (0, 3)
+
     def test_layout_of_the_labels_does_not_matter(self):
         labels = np.random.default_rng(4).integers(-1, 3, size=(100, 4))
         labels.setflags(write=False)
@@ -678,6 +689,8 @@ class TestErrors:
             ),
             (lambda: count_vectors([[0.0, 1.0]], 2), StructureError, "integer codes"),
             (lambda: count_vectors([[0, 1]], 0), StructureError, "at least 1; got 0"),
+            (lambda: histogram_of_counts([[1.5, 2]]), StructureError, r"integers of shape \(item, L\)"),
+            (lambda: histogram_of_counts([[1, -1]]), StructureError, "not negative"),
             (lambda: merge_histograms([]), StructureError, "one number of categories"),
             (lambda: mean_pairwise_kappa(np.zeros((2, 2))), StructureError, r"\(\.\.\., R, R, L, L\)"),
             (lambda: mean_pairwise_kappa(np.zeros((2, 3, 2, 2))), StructureError, "R, R, L, L"),

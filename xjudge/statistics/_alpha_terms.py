@@ -21,10 +21,13 @@ class Alpha(ItemStatistic):
     """
 
     def terms(self, counts: npt.NDArray[Any]) -> Float:
-        size = counts.sum(-1)
-        pairable = size >= 2
-        within = safe_divide(self.spread(counts), size - 1, pairable)
-        return np.concatenate([within[..., None], counts * pairable[..., None]], axis=-1)
+        counts = counts.astype(np.float64, copy=False)
+        size = counts @ np.ones(self.n_categories)
+        pairable = (size >= 2).astype(np.float64)
+        out = np.empty((*size.shape, 1 + self.n_categories))
+        out[..., 0] = self.spread(counts) / np.maximum(size - 1, 1.0) * pairable
+        np.multiply(counts, pairable[..., None], out=out[..., 1:])
+        return out
 
     def value(self, sums: Float) -> tuple[Float, Codes]:
         within, marginal = sums[..., 0], sums[..., 1:]
@@ -89,9 +92,9 @@ class OrdinalAlpha(ItemStatistic):
     """
 
     def terms(self, counts: npt.NDArray[Any]) -> Float:
-        size = counts.sum(-1)
-        pairable = size >= 2
-        scale = safe_divide(np.ones_like(size), size - 1, pairable)
+        counts = counts.astype(np.float64, copy=False)
+        size = counts @ np.ones(self.n_categories)
+        scale = (size >= 2) / np.maximum(size - 1, 1.0)
         upper = np.triu_indices(self.n_categories)
         product = counts[..., upper[0]] * (counts[..., upper[1]] - (upper[0] == upper[1]))
         return product * scale[..., None]

@@ -358,7 +358,7 @@ def resolved_statistic(
     return resolved, _checked_counts(values, resolved.n_categories)
 
 
-def _checked_counts(counts: npt.NDArray[Any], n_categories: int) -> Float:
+def _checked_counts(counts: npt.NDArray[Any], n_categories: int) -> npt.NDArray[Any]:
     if counts.ndim < 2 or counts.shape[-1] != n_categories:
         raise StructureError(
             f"Counts have shape (..., item, {n_categories}), a column for each category; got {counts.shape}."
@@ -367,7 +367,7 @@ def _checked_counts(counts: npt.NDArray[Any], n_categories: int) -> Float:
         raise StructureError(f"Counts are numbers; got dtype {counts.dtype}.")
     if counts.size and not (counts.min() >= 0 and (counts.dtype.kind != "f" or counts.max() < np.inf)):
         raise StructureError("Counts are finite and not negative; use `count_vectors` for label codes.")
-    return counts.astype(np.float64, copy=False)
+    return counts
 
 
 def _checked_codes(labels: npt.NDArray[Any], n_categories: int) -> npt.NDArray[Any]:
@@ -406,7 +406,11 @@ def summed_terms(statistic: ItemStatistic, values: npt.NDArray[Any], weights: Fl
     for start in range(0, max(n_items, 1), block):
         stop = start + block
         terms = statistic.terms(values[..., start:stop, :])
-        part = terms.sum(-2) if weights is None else _weighted(weights[..., start:stop], terms)
+        part = (
+            np.ones(terms.shape[-2]) @ terms
+            if weights is None
+            else _weighted(weights[..., start:stop], terms)
+        )
         total = part if total is None else total + part
     assert total is not None
     return total

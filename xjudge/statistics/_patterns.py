@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from xjudge.errors import StructureError
 
-__all__ = ["Histogram", "count_vector_histogram", "count_vectors", "merge_histograms"]
+__all__ = ["Histogram", "count_vector_histogram", "count_vectors", "histogram_of_counts", "merge_histograms"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -127,6 +127,60 @@ def count_vector_histogram(labels: npt.ArrayLike, n_categories: int) -> Histogra
     return Histogram(_digits(present, n_raters + 1, n_categories), totals[present])
 
 
+def histogram_of_counts(counts: npt.ArrayLike) -> Histogram:
+    """Distinct count vectors of items whose counts are given, as of anonymous labels.
+
+    Parameters
+    ----------
+    counts : array-like of int, shape (item, L)
+        Labels of each item in each category.
+
+    Returns
+    -------
+    Histogram
+        As :func:`count_vector_histogram`.
+
+    Raises
+    ------
+    StructureError
+        Counts that are not integers, negative, or not of that shape.
+
+    Notes
+    -----
+    Where ``(largest count + 1)^L`` is at most about 4 million, vectors are counted in a table; otherwise they
+    are sorted. Blocks of items at a time, so the extra memory depends on the distinct vectors only.
+
+    Examples
+    --------
+    >>> histogram_of_counts([[1, 2], [0, 3], [1, 2]])
+    Histogram(patterns=array([[0, 3],
+           [1, 2]]), multiplicities=array([1, 2]))
+    """
+    values = np.asarray(counts)
+    if values.ndim != 2 or values.dtype.kind not in "iu" or values.shape[1] < 1:
+        raise StructureError(
+            f"Counts are integers of shape (item, L); got {values.dtype} of shape {values.shape}."
+        )
+    if values.size and values.min() < 0:
+        raise StructureError("Counts are not negative; use `count_vector_histogram` for label codes.")
+    n_categories = values.shape[1]
+    radix = int(values.max(initial=0)) + 1
+    table = radix**n_categories <= _LARGEST_TABLE
+    totals = np.zeros(radix**n_categories if table else 0, dtype=np.int64)
+    parts: list[Histogram] = []
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK].astype(np.int64)
+        if table:
+            found = np.bincount(_radix_codes(block.T, radix))
+            totals[: len(found)] += found
+        else:
+            parts.append(_distinct(block, np.ones(len(block), dtype=np.int64), radix))
+    if not table:
+        return merge_histograms(parts, n_categories=n_categories)
+    present = np.flatnonzero(totals)
+    return Histogram(_digits(present, radix, n_categories), totals[present])
+
+
 def merge_histograms(histograms: Iterable[Histogram], n_categories: int | None = None) -> Histogram:
     """Histogram of all items together from histograms of parts of them.
 
@@ -203,7 +257,7 @@ def _count_block(block: npt.NDArray[np.integer], n_categories: int) -> npt.NDArr
     return counts
 
 
-def _radix_codes(counts: npt.NDArray[np.unsignedinteger], radix: int) -> Integers:
+def _radix_codes(counts: npt.NDArray[np.integer], radix: int) -> Integers:
     """Count vectors as one number each; the first category is the most significant digit."""
     codes = counts[0].astype(np.int64)
     for digit in counts[1:]:

@@ -94,14 +94,13 @@ class ItemStatistic(ABC):
 
     def spread(self, counts: Float) -> Float:
         """``sum_ab n_a n_b D_ab`` (...) of vectors (..., L): disagreeing ordered pairs, never negative."""
-        if self.disagreement is None:
-            return (counts * (counts.sum(-1, keepdims=True) - counts)).sum(-1)
-        return ((counts @ self.disagreement) * counts).sum(-1)
+        # D n is formed first: a square less a sum of squares would cancel where one category prevails
+        return np.einsum("...a,...a->...", counts, self.pull(counts))
 
     def pull(self, vector: Float) -> Float:
         """``D v`` (..., L) of vectors (..., L)."""
         if self.disagreement is None:
-            return vector.sum(-1, keepdims=True) - vector
+            return (vector @ np.ones(self.n_categories))[..., None] - vector
         return vector @ self.disagreement
 
     def certain(self, shares: Float) -> Codes:
@@ -138,12 +137,15 @@ class PairMean(ItemStatistic):
         """Chance term from the sums (..., K) of those further terms."""
 
     def terms(self, counts: npt.NDArray[Any]) -> Float:
-        size = counts.sum(-1)
+        counts = counts.astype(np.float64, copy=False)
+        size = counts @ np.ones(self.n_categories)
         pairable = size >= 2
-        within = safe_divide(self.spread(counts), size * (size - 1), pairable)
-        return np.concatenate(
-            [pairable[..., None], within[..., None], self.shares(counts, size)], axis=-1, dtype=np.float64
-        )
+        further = self.shares(counts, size)
+        out = np.empty((*size.shape, 2 + further.shape[-1]))
+        out[..., 0] = pairable
+        out[..., 1] = self.spread(counts) / np.maximum(size * (size - 1), 1.0) * pairable
+        out[..., 2:] = further
+        return out
 
     def value(self, sums: Float) -> tuple[Float, Codes]:
         observed, expected, reason = self._parts(sums)
@@ -233,7 +235,7 @@ class FleissKappa(PairMean):
 
     def shares(self, counts: Float, size: Float) -> Float:
         if self.item_mean:
-            return safe_divide(counts, size[..., None], size[..., None] > 0)
+            return counts / np.maximum(size, 1.0)[..., None]
         return counts * (size >= 2)[..., None]
 
     def published_influence(self, data: npt.NDArray[Any], multiplicity: Float) -> Float | None:
@@ -253,7 +255,7 @@ class GwetAC(PairMean):
         return True
 
     def shares(self, counts: Float, size: Float) -> Float:
-        return safe_divide(counts, size[..., None], size[..., None] > 0)
+        return counts / np.maximum(size, 1.0)[..., None]
 
     def expected(self, sums: Float) -> Expected:
         L = self.n_categories

@@ -38,6 +38,7 @@ from xjudge.statistics._patterns import (
     Histogram,
     count_vector_histogram,
     count_vectors,
+    histogram_of_counts,
     merge_histograms,
 )
 from xjudge.statistics._score_alpha import (
@@ -67,6 +68,7 @@ __all__ = [
     "fleiss_kappa",
     "from_terms",
     "gwet_ac",
+    "histogram_of_counts",
     "icc",
     "influence",
     "influence_of_scores",
