@@ -14,7 +14,7 @@ import xarray as xr
 from xjudge._covariates import covariates
 from xjudge._duplicates import Kept, keep_rows
 from xjudge._ids import Ids
-from xjudge._ingest import Problems, text_array
+from xjudge._ingest import Problems, counted, text_array
 from xjudge._labels import Declared, declare
 from xjudge._reading import Matched, Options, Reading, match
 from xjudge._roles import resolve_identity, resolve_roles
@@ -245,7 +245,7 @@ def _attrs(
 def _warn(reading: Reading, matched: Matched, kept: Kept, options: Options, dropped: list[str]) -> None:
     n_dropped = int(np.count_nonzero(matched.labels != MISSING)) - len(kept.rows)
     if n_dropped:
-        cells = f"{kept.n_cells} {'cell' if kept.n_cells == 1 else 'cells'}"
+        cells = counted(kept.n_cells, "cell")
         dropped = [
             f"`duplicates={options.duplicates!r}` left out {n_dropped} of {len(matched.labels)} rows: "
             f"{cells} had several labels.",

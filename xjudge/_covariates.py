@@ -13,7 +13,7 @@ from xjudge._ids import RESERVED, Ids, index_values
 from xjudge._ingest import NULL, Encoded, encode, text_array
 from xjudge.errors import listing
 
-__all__ = ["coordinate_values", "covariates"]
+__all__ = ["coordinate_values", "covariate", "covariates"]
 
 _OWN_DIM: Final = {
     "family": "rater",
@@ -59,7 +59,7 @@ def covariates(
         if str(name) in RESERVED or str(name) in taken or str(name) in placed:
             reserved.append(str(name))
             continue
-        encoded = _encoded(frame[name])
+        encoded = covariate(frame[name])
         if encoded is None:
             unfit.append(str(name))
             continue
@@ -95,7 +95,8 @@ def _columns(names: list[str]) -> str:
     return f"{'Column' if one else 'Columns'} {listing(names, most=6)} {'is' if one else 'are'}"
 
 
-def _encoded(series: pd.Series[Any]) -> Encoded | None:
+def covariate(series: pd.Series[Any]) -> Encoded | None:
+    """Codes of a column that can be a coordinate; ``None`` where its values are of no plain type."""
     try:
         encoded = encode(series)
     except (TypeError, pd.errors.OutOfBoundsDatetime):

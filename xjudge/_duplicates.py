@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xjudge._ingest import Problems
+from xjudge._ingest import Problems, counted
 
 __all__ = ["RULES", "Kept", "keep_rows"]
 
@@ -92,7 +92,7 @@ def keep_rows(
         return Kept(present, replicate, len(several))
     if rule == "raise":
         problems.add(
-            f"{len(several)} {'cell has' if len(several) == 1 else 'cells have'} more than one label "
+            f"{counted(len(several), 'cell')} {'has' if len(several) == 1 else 'have'} more than one label "
             f"({int(sizes[several].sum())} rows): {told(several)}. Say which counts: "
             "`duplicates='first'`, 'last', 'majority' or 'replicate'."
         )
@@ -106,8 +106,8 @@ def keep_rows(
         chosen, tied = _majority(np.repeat(np.arange(len(starts)), sizes), labels[order])
         if len(tied):
             problems.add(
-                f"`duplicates='majority'` has no winner in {len(tied)} "
-                f"{'cell' if len(tied) == 1 else 'cells'}: {told(tied)}. Use 'first', 'last' or 'replicate'."
+                f"`duplicates='majority'` has no winner in {counted(len(tied), 'cell')}: "
+                f"{told(tied)}. Use 'first', 'last' or 'replicate'."
             )
         return Kept(present[np.sort(order[chosen])], None, len(several))
     ends = starts + sizes - 1

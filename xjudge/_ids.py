@@ -14,11 +14,14 @@ from xjudge._ingest import Encoded, Problems, encode, factorized_pairs, text_arr
 from xjudge.errors import listing
 from xjudge.schema import column_names
 
-__all__ = ["RESERVED", "Ids", "fixed_ids", "index_values", "read_ids"]
+__all__ = ["DIMS", "RESERVED", "Ids", "fixed_ids", "index_values", "read_ids"]
+
+DIMS = ("item", "rater", "criterion", "replicate")
+"""The dims of a label, in their order."""
 
 RESERVED = frozenset(
     [
-        *("item", "rater", "criterion", "replicate", "answer", "category"),
+        *(*DIMS, "answer", "category"),
         *("label", "score", "prob", "confidence", "count", "role", "identity", "status"),
         *("item_code", "rater_code", "criterion_code", "replicate_code"),
     ]

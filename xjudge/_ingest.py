@@ -24,6 +24,7 @@ from xjudge.schema import frame_problems
 __all__ = [
     "Encoded",
     "Problems",
+    "counted",
     "encode",
     "factorized_pairs",
     "is_null",
@@ -281,6 +282,11 @@ def factorized_pairs(
     joint = first.astype(np.int64) * max(n_second, 1) + second
     codes, uniques = pd.factorize(joint)
     return codes.astype(np.int64, copy=False), np.asarray(uniques)
+
+
+def counted(n: int, noun: str) -> str:
+    """How many of something: ``1 row``, ``2 rows``."""
+    return f"{n} {noun}{'s' * (n != 1)}"
 
 
 def text_array(values: Iterable[str]) -> npt.NDArray[Any]:

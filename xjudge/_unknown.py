@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
-from xjudge._ingest import kind_of
+from xjudge._ingest import counted, kind_of
 from xjudge._labels import STEPS, Declared, Vocabulary
 from xjudge.errors import listing
 from xjudge.scale import Scale
@@ -38,14 +38,14 @@ def unknown_problem(values: Sequence[Any], counts: Sequence[int], vocabulary: Vo
         The first place where one stands.
     """
     order = sorted(range(len(values)), key=lambda place: -counts[place])
-    shown = [f"{values[place]!r} ({counts[place]} time{'s' * (counts[place] != 1)})" for place in order]
+    shown = [f"{values[place]!r} ({counted(counts[place], 'time')})" for place in order]
     total = sum(counts)
-    is_are = "label is" if total == 1 else "labels are"
     hints = _hints([values[place] for place in order], vocabulary)
     return (
-        f"{total} {is_are} neither a category of {vocabulary.scale!r} nor a declared code: "
-        f"{listing(shown, most=10, show='str')}; the first at {where}. " + " ".join(hints)
-    ).strip()
+        f"{counted(total, 'label')} {'is' if total == 1 else 'are'} neither a category of "
+        f"{vocabulary.scale!r} nor a declared code: {listing(shown, most=10, show='str')}; the first at "
+        f"{where}. {' '.join(hints)}"
+    )
 
 
 def _hints(values: Sequence[Any], vocabulary: Vocabulary) -> list[str]:

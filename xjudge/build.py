@@ -11,20 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
 import xarray as xr
 
 from xjudge._assemble import build
-from xjudge._ids import read_ids
-from xjudge._ingest import Encoded, Problems, encode, read_frame
+from xjudge._counts import from_counts
+from xjudge._ingest import Problems, read_frame
+from xjudge._join import HOWS, holds_labels, join_columns, join_datasets, joined_dims, options_from
+from xjudge._long import to_long
 from xjudge._reading import Options, Reading
 from xjudge._roles import IDENTITIES
+from xjudge._spread import from_spread
+from xjudge._table import Table
+from xjudge.errors import StructureError, listing
 from xjudge.scale import Scale
-from xjudge.schema import column_names, long_problems, named_columns
+from xjudge.view import as_dataset
 
-__all__ = ["from_long"]
+__all__ = ["from_counts", "from_criteria_wide", "from_long", "from_wide", "join", "to_long"]
 
 Names = Hashable | Sequence[Hashable]
 Duplicates = Literal["raise", "first", "last", "majority", "replicate"]
@@ -126,6 +128,7 @@ def from_long(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> frame = pd.DataFrame(
     ...     {
     ...         "item": ["a", "a", "b", "b"],
@@ -140,43 +143,30 @@ def from_long(
     """
     problems = Problems()
     frame = read_frame(df)
-    ids = {"item": item, "rater": rater, "criterion": criterion, "replicate": replicate}
-    columns = {dim: name for dim, name in ids.items() if name is not None}
-    others: dict[str, Any] = {"label": label}
-    others |= {k: v for k, v in {"status": status, "confidence": confidence}.items() if v is not None}
+    columns = _given(item=item, rater=rater, criterion=criterion, replicate=replicate)
+    others = {"label": label, **_given(status=status, confidence=confidence)}
     if _is_column(role):
         others["role"] = role
     if _is_column(identity) and identity not in IDENTITIES:
         others["identity"] = identity
     if prob is not None:
         others["prob"] = list(prob.values())
-    looked_at, good = _checked(frame, columns, others, problems)
-    read = {dim: read_ids(looked_at, names, dim, problems) for dim, names in columns.items() if dim in good}
-    encoded = {
-        name: _encoded(looked_at[column], name, problems)
-        for name, column in others.items()
-        if name in good and name not in ("prob", "confidence")
-    }
-    known = {dim: one for dim, one in read.items() if one is not None}
-    labels = encoded.get("label")
+    table = Table(frame, columns, others, problems)
+    labels = table.encoded("label")
     reading = Reading(
         source="long",
         frame=frame,
-        ids=known,
+        ids=table.ids,
         spread=None,
         labels=[] if labels is None else [labels],
-        used={name for names in [*columns.values(), *others.values()] for name in column_names(names)},
+        used=table.used,
         columns=columns | others,
-        role=encoded.get("role"),
-        identity=encoded.get("identity"),
-        status=encoded.get("status"),
-        confidence=_numbers(looked_at, confidence, "confidence", problems) if "confidence" in good else None,
-        prob={
-            category: _numbers(looked_at, name, "prob", problems) for category, name in (prob or {}).items()
-        }
-        if "prob" in good
-        else None,
-        complete=len(good) == len(columns) + len(others) and len(known) == len(columns),
+        role=table.encoded("role"),
+        identity=table.encoded("identity"),
+        status=table.encoded("status"),
+        confidence=table.numbers("confidence", confidence),
+        prob=table.number_columns("prob", prob),
+        complete=table.complete,
     )
     options = Options(
         role, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout, identity
@@ -184,47 +174,228 @@ def from_long(
     return build(reading, options, problems)
 
 
+def from_wide(
+    df: Any,
+    *,
+    raters: Sequence[Hashable] | Mapping[Hashable, Any],
+    item: Names = "id",
+    criterion: Names | None = None,
+    replicate: Hashable | None = None,
+    role: Mapping[Any, str] | Callable[[Any], str] | None = None,
+    judges: Sequence[Any] | None = None,
+    humans: Sequence[Any] | None = None,
+    role_names: Mapping[Any, str] | None = None,
+    scale: Scale | None = None,
+    ca: Any = (),
+    invalid: Any = (),
+    missing: Any = (),
+    normalise: str | Sequence[str] = (),
+    duplicates: Duplicates = "raise",
+    layout: Layout = "dense",
+    identity: Any = "named",
+) -> xr.Dataset:
+    """Judge dataset from a wide table: one row per item (and criterion), one column per rater.
+
+    Parameters
+    ----------
+    df : DataFrame
+        pandas, polars, or anything with an Arrow stream. Index levels count as columns.
+    raters : list of column names, or mapping of column name to rater
+        The columns that hold labels.
+    item, criterion : column name or list of column names
+    role : mapping or callable, optional
+        Of every rater to a role; a wide table has no column for it.
+    replicate, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout
+        As in :func:`from_long`.
+    identity
+        As in :func:`from_long`.
+
+    Returns
+    -------
+    Dataset
+        As from :func:`from_long`; ``rows_read`` counts cells of the table. An empty cell is missing unless
+        nulls are declared otherwise.
+
+    Raises
+    ------
+    StructureError, VocabularyError
+        As :func:`from_long`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"id": [1, 2], "ann": ["yes", "no"], "gpt": ["yes", None]})
+    >>> from_wide(frame, raters=["ann", "gpt"], judges=["gpt"])["label"].values
+    array([[ 1,  1],
+           [ 0, -1]], dtype=int8)
+    """
+    problems = Problems()
+    if _is_column(role):
+        problems.add(f"`role` of a wide table is a mapping or a callable; got {role!r}.")
+    columns = _given(item=item, criterion=criterion, replicate=replicate)
+    options = Options(
+        role, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout, identity
+    )
+    return from_spread(df, "rater", raters, columns, {}, "wide", options, problems)
+
+
+def from_criteria_wide(
+    df: Any,
+    *,
+    criteria: Sequence[Hashable] | Mapping[Hashable, Any],
+    item: Names = "id",
+    rater: Names = "rater",
+    replicate: Hashable | None = None,
+    role: Hashable | Mapping[Any, str] | Callable[[Any], str] | None = None,
+    judges: Sequence[Any] | None = None,
+    humans: Sequence[Any] | None = None,
+    role_names: Mapping[Any, str] | None = None,
+    scale: Scale | None = None,
+    ca: Any = (),
+    invalid: Any = (),
+    missing: Any = (),
+    normalise: str | Sequence[str] = (),
+    duplicates: Duplicates = "raise",
+    layout: Layout = "dense",
+    identity: Any = "named",
+) -> xr.Dataset:
+    """Judge dataset from a table with one row per item and rater, and one column per criterion.
+
+    Parameters
+    ----------
+    df : DataFrame
+        pandas, polars, or anything with an Arrow stream. Index levels count as columns.
+    criteria : list of column names, or mapping of column name to criterion
+        The columns that hold labels, all on one scale.
+    item, rater : column name or list of column names
+    replicate, role, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout
+        As in :func:`from_long`.
+    identity
+        As in :func:`from_long`.
+
+    Returns
+    -------
+    Dataset
+        As from :func:`from_long`; ``rows_read`` counts cells of the table.
+
+    Raises
+    ------
+    StructureError, VocabularyError
+        As :func:`from_long`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"id": [1, 1], "who": ["ann", "gpt"], "Q1": [4, 3], "Q2": [0, 2]})
+    >>> ds = from_criteria_wide(
+    ...     frame, criteria=["Q1", "Q2"], rater="who", judges=["gpt"], scale=Scale.ordinal([1, 2, 3, 4]), ca=0
+    ... )
+    >>> ds["label"].sel(item=1, rater="ann").values
+    array([ 3, -2], dtype=int8)
+    """
+    problems = Problems()
+    columns = _given(item=item, rater=rater, replicate=replicate)
+    others = {"role": role} if _is_column(role) else {}
+    if _is_column(identity) and identity not in IDENTITIES:
+        others["identity"] = identity
+    options = Options(
+        role, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout, identity
+    )
+    return from_spread(df, "criterion", criteria, columns, others, "criteria_wide", options, problems)
+
+
+def join(
+    ds: xr.Dataset | xr.DataArray,
+    other: Any,
+    *,
+    on: str | Sequence[str] = "item",
+    how: Literal["left", "inner", "outer", "right"] = "left",
+    **options: Any,
+) -> xr.Dataset:
+    """Join labels of further raters, or covariates, to a judge dataset.
+
+    Parameters
+    ----------
+    ds : Dataset or DataArray
+        A judge dataset; may be lazy.
+    other : DataFrame or Dataset
+        A long table of labels (it has a rater and a label column), a table of covariates (one row per id),
+        or another judge dataset.
+    on : {"item", "rater", "criterion"} or list of these
+        The dims whose ids are matched: ``"item"``, or ``["item", "criterion"]``; covariates also on
+        ``"rater"`` or ``"criterion"``.
+    how : {"left", "inner", "outer", "right"}
+        Which ids remain; ``"left"`` those of ``ds``.
+    **options
+        As in :func:`from_long`, for a frame. Labels are read on the scale of ``ds`` unless another is given;
+        roles of raters that ``ds`` knows need not be repeated. ``duplicates`` also decides over cells that
+        both sides answer: ``"first"`` keeps those of ``ds``, ``"last"`` those of ``other``.
+
+    Returns
+    -------
+    Dataset
+        Raters of ``other`` stand after those of ``ds``. Labels keep their integer dtype: what one side does
+        not have is missing (-1). The attributes ``join_matched``, ``join_left_only``, ``join_right_only``
+        count ids.
+
+    Raises
+    ------
+    OverlapError
+        No id is in both.
+    StructureError
+        Ids of different types, different dims, cells that both answer, covariates with repeated ids or
+        with names that are taken, coordinates that contradict each other.
+    ProtocolError
+        Different scales.
+
+    Warns
+    -----
+    DroppedWarning
+        What ``how`` leaves out.
+
+    Notes
+    -----
+    Lazy labels stay lazy, unless both sides share a rater: whether they answer the same cell is then
+    computed, once.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"item": [1, 2], "rater": ["ann", "ann"], "label": ["yes", "no"]})
+    >>> judged = pd.DataFrame({"item": [2, 1], "rater": ["gpt", "gpt"], "label": ["no", "no"]})
+    >>> ds = join(from_long(people, humans=["ann"]), judged, judges=["gpt"])
+    >>> ds["label"].values
+    array([[1, 0],
+           [0, 0]], dtype=int8)
+    >>> ds.attrs["join_matched"]
+    2
+    """
+    data = as_dataset(ds)
+    if "label" not in data.variables:
+        raise StructureError("The dataset has no variable `label`; build it with xj.from_long(df, ...).")
+    dims = joined_dims(on)
+    if how not in HOWS:
+        raise StructureError(f"`how` is one of {listing(HOWS, most=4)}; got {how!r}.")
+    if isinstance(other, (xr.Dataset, xr.DataArray)):
+        further = as_dataset(other)
+        if "label" not in further.variables:
+            raise StructureError("The other dataset has no `label`; give covariates as a table.")
+        if options.keys() - {"duplicates"}:
+            raise StructureError(f"{listing(options)} are for reading a table, and the other is a dataset.")
+    else:
+        frame = read_frame(other)
+        if not holds_labels(frame, dims, options):
+            return join_columns(data, frame, dims, how, options)
+        further = from_long(frame, **options_from(data, frame, options))
+    return join_datasets(data, further, on=dims, how=how, duplicates=options.get("duplicates", "raise"))
+
+
 # -------------------------------------------------------------------------------------------------- helpers
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    return {argument: value for argument, value in arguments.items() if value is not None}
 
 
 def _is_column(value: Any) -> bool:
     return value is not None and not isinstance(value, Mapping) and not callable(value)
-
-
-def _checked(
-    frame: pd.DataFrame, ids: Mapping[str, Any], others: Mapping[str, Any], problems: Problems
-) -> tuple[pd.DataFrame, set[str]]:
-    """Return the columns that are read, on a plain index, and the arguments whose columns are all sound."""
-    found = long_problems(frame, ids=ids, others=others)
-    for sentences in found.values():
-        for sentence in sentences:
-            problems.add(sentence)
-    roles = {name: None for names in [*ids.values(), *others.values()] for name in column_names(names)}
-    sound = {
-        argument
-        for argument, names in {**ids, **others}.items()
-        if not any(name in found for name in column_names(names))
-    }
-    return named_columns(frame, roles), sound
-
-
-def _encoded(series: pd.Series[Any], argument: str, problems: Problems) -> Encoded | None:
-    try:
-        return encode(series)
-    except TypeError:
-        held = next(value for value in series if isinstance(value, (list, dict, set, np.ndarray)))
-        problems.add(
-            f"Column {series.name!r} ({argument}) holds containers, e.g. {held!r}, where one value per row "
-            "is needed; take the value out first."
-        )
-        return None
-
-
-def _numbers(
-    looked_at: pd.DataFrame, name: Hashable, argument: str, problems: Problems
-) -> npt.NDArray[np.float64]:
-    try:
-        return looked_at[name].to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        problems.add(f"Column {name!r} ({argument}) is not made of numbers.")
-        return np.full(len(looked_at), np.nan)
