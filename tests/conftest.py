@@ -22,18 +22,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 Backend = Callable[[xr.Dataset], xr.Dataset]
 
 
-def _chunked(ds: xr.Dataset, chunks: dict[str, tuple[int, ...]]) -> xr.Dataset:
-    """Chunk the variables; coordinates stay in memory, as they do in ``open_zarr`` of what we write."""
-    variables = {
-        name: variable.variable.chunk({dim: chunks[dim] for dim in variable.dims})
-        for name, variable in ds.data_vars.items()
-    }
-    return ds.assign({name: (v.dims, v.data, v.attrs) for name, v in variables.items()})
-
-
 def one_chunk(ds: xr.Dataset) -> xr.Dataset:
-    """Every variable as one dask chunk."""
-    return _chunked(ds, {str(dim): (size,) for dim, size in ds.sizes.items()})
+    """Everything as one dask chunk, coordinates included, as files opened lazily have it."""
+    return ds.chunk()
 
 
 def ragged(size: int) -> tuple[int, ...]:
@@ -45,8 +36,12 @@ def ragged(size: int) -> tuple[int, ...]:
 
 
 def ragged_chunks(ds: xr.Dataset) -> xr.Dataset:
-    """Every variable in uneven dask chunks along all of its dims."""
-    return _chunked(ds, {str(dim): ragged(size) for dim, size in ds.sizes.items()})
+    """Every variable in uneven dask chunks along all of its dims; coordinates stay in memory."""
+    chunks = {str(dim): ragged(size) for dim, size in ds.sizes.items()}
+    variables = {
+        name: v.variable.chunk({dim: chunks[dim] for dim in v.dims}) for name, v in ds.data_vars.items()
+    }
+    return ds.assign({name: (v.dims, v.data, v.attrs) for name, v in variables.items()})
 
 
 _BACKENDS: dict[str, Backend] = {
