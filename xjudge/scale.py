@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -37,7 +39,7 @@ def plain_category(value: object) -> Category:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # of an enum member of text its text, not its name
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float) and math.isfinite(value):
@@ -98,10 +100,11 @@ class Scale:
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise StructureError(f"`kind` must be one of {listing(_KINDS, most=9)}; got {self.kind!r}.")
-        values = tuple(plain_category(value) for value in self.categories)
+        values = tuple(plain_category(value) for value in _sequence(self.categories))
         object.__setattr__(self, "categories", values)
         keys = [category_key(value) for value in values]
-        repeated = sorted({repr(v) for v, k in zip(values, keys, strict=True) if keys.count(k) > 1})
+        times = Counter(keys)
+        repeated = sorted({repr(v) for v, k in zip(values, keys, strict=True) if times[k] > 1})
         if repeated:
             raise StructureError(
                 f"Each category is declared once; {listing(repeated, show='str')} stands more than once."
@@ -129,6 +132,16 @@ class Scale:
                 raise StructureError("Only a pairwise scale has a tie.")
             if category_key(self.tie) not in keys:
                 raise StructureError(f"The tie {self.tie!r} is not among the categories {listing(values)}.")
+        if self.kind == "pairwise":
+            self._check_pair(keys)
+
+    def _check_pair(self, keys: Sequence[tuple[str, Category]]) -> None:
+        ends_with_tie = self.tie is None or keys[-1] == category_key(self.tie)
+        if len(keys) != 2 + (self.tie is not None) or not ends_with_tie:
+            raise StructureError(
+                "A pairwise scale has the two answers and, where there is one, the tie as its last category; "
+                f"got {listing(self.categories)} with tie={self.tie!r}."
+            )
 
     @classmethod
     def binary(cls, negative: Category, positive: Category) -> Scale:
@@ -198,10 +211,11 @@ class Scale:
             key = category_key(value)
         except StructureError:
             return None
-        for code, category in enumerate(self.categories):
-            if category_key(category) == key:
-                return code
-        return None
+        return self._codes.get(key)
+
+    @functools.cached_property
+    def _codes(self) -> dict[tuple[str, Category], int]:
+        return {category_key(category): code for code, category in enumerate(self.categories)}
 
     def index(self, value: object) -> int:
         """Code of a category, matched by type and value.
@@ -227,9 +241,22 @@ class Scale:
 
     @classmethod
     def from_json(cls, text: str) -> Scale:
-        """Scale from what :meth:`to_json` wrote."""
-        content = json.loads(text)
-        return cls(content["kind"], tuple(content["categories"]), content.get("tie"))
+        """Scale from what :meth:`to_json` wrote.
+
+        Raises
+        ------
+        StructureError
+            For any other text.
+        """
+        try:
+            content = json.loads(text)
+            kind, categories = content["kind"], tuple(content["categories"])
+            tie = content.get("tie")
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StructureError(
+                f"{text!r} is not the JSON of a scale; it is what `scale.to_json()` returns."
+            ) from None
+        return cls(kind, categories, tie)
 
     def to_attrs(self) -> dict[str, Any]:
         """Attributes of a label array: CF ``flag_values`` and ``flag_meanings``, and the scale as JSON.
@@ -257,9 +284,9 @@ class Scale:
             Where the attributes hold neither.
         """
         if _ATTR in attrs:
-            return cls.from_json(str(attrs[_ATTR]))
+            return cls.from_json(" ".join(_texts(attrs[_ATTR])))
         if "flag_meanings" in attrs and "flag_values" in attrs:
-            meanings = str(attrs["flag_meanings"]).split()
+            meanings = " ".join(_texts(attrs["flag_meanings"])).split()
             values = np.atleast_1d(np.asarray(attrs["flag_values"])).tolist()
             if values == list(range(len(meanings))):
                 return cls.nominal(meanings)
@@ -287,19 +314,30 @@ class Scale:
         return f"Scale.{self.kind}([{listing(self.categories, most=12)}])"
 
 
-def _sequence(values: Sequence[Any]) -> tuple[Any, ...]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
+def _sequence(values: Any) -> tuple[Any, ...]:
+    single = isinstance(values, np.ndarray) and values.ndim == 0
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable) or single:
         raise StructureError(f"Categories are given as a list; got {values!r}.")
+    if isinstance(values, set | frozenset):
+        raise StructureError(
+            f"Categories are given in their order, and {values!r} has none: give a list, or sort the set."
+        )
     return tuple(values)
+
+
+def _texts(value: Any) -> list[str]:
+    """Text of an attribute, which file formats also hand back as bytes, as an array or as a list."""
+    words = np.atleast_1d(np.asarray(value)).ravel().tolist()
+    return [word.decode() if isinstance(word, bytes) else str(word) for word in words]
 
 
 def _slugs(categories: Iterable[Category]) -> list[str]:
     """Category words without blanks, each once: what CF asks of ``flag_meanings``."""
-    slugs: list[str] = []
+    slugs: dict[str, None] = {}  # in order, and quick to search
     for category in categories:
         slug = re.sub(r"[^0-9A-Za-z_.@+-]+", "_", str(category)) or "_"
         candidate, n = slug, 2
         while candidate in slugs:
             candidate, n = f"{slug}_{n}", n + 1
-        slugs.append(candidate)
-    return slugs
+        slugs[candidate] = None
+    return list(slugs)
