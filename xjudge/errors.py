@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -207,7 +207,7 @@ def listing(values: Iterable[object], *, most: int = 3, show: str = "repr") -> s
     >>> listing(["a", "b", "c", "d", "e"])
     "'a', 'b', 'c' and 2 more"
     """
-    items: Sequence[object] = list(values)
+    items = [value.item() if isinstance(value, np.generic) else value for value in values]
     text = ", ".join(repr(v) if show == "repr" else str(v) for v in items[:most])
     return text if len(items) <= most else f"{text} and {len(items) - most} more"
 

@@ -22,6 +22,9 @@ __all__ = ["ROLES", "View", "as_dataset"]
 
 ROLES = ("human", "judge")
 
+_NAMES_OF_RESULTS = ("answer", "reference", "protocol", "statistic", "bound", "costs", "rater_a", "rater_b")
+"""Names that results use for dims of their own; a coordinate of that name is not carried along."""
+
 
 def as_dataset(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     """A judge dataset from a dataset or from its label array, which carries its coordinates along."""
@@ -202,10 +205,10 @@ class View:
         return array.reshape((*shape[:axis], *self.rest.values(), *shape[axis + 1 :]))
 
     def coordinates(self, *dims: str) -> dict[str, xr.Variable]:
-        """Coordinates of the data that live on the given dims only, in memory."""
+        """Coordinates of the data that live on the given dims only (scalar ones too), in memory."""
         out = {}
         for name, coordinate in self.data.coords.items():
-            if coordinate.dims and set(coordinate.dims) <= set(dims) and name != "answer":
+            if set(coordinate.dims) <= set(dims) and name not in _NAMES_OF_RESULTS:
                 out[str(name)] = xr.Variable(
                     coordinate.dims, metadata_values(coordinate.data), coordinate.attrs
                 )

@@ -398,7 +398,7 @@ def named_result(
     left, right = np.array(sides.left, dtype=np.intp), np.array(sides.right, dtype=np.intp)
     if "rater" in sides.dims:
         for name, variable in view.coordinates("rater").items():
-            coords[name] = variable.isel(rater=right)
+            coords[name] = variable.isel(rater=right) if variable.dims else variable
         coords["rater"] = ("rater", view.named(right))
     else:
         coords |= {"rater_a": ("rater_a", view.named(left)), "rater_b": ("rater_b", view.named(right))}
