@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, Reason, StructureError
-from xjudge.statistics._panel_inputs import Floats, checked_items, complete_items, known_rows
+from xjudge.statistics._panel_inputs import Floats, checked_items, complete_items, draw_labels, known_rows
 from xjudge.statistics._panel_size import Reasons, participation_ratio
 
 __all__ = [
@@ -196,17 +196,10 @@ def reference_curve(
         for replicate in range(n_replicates):
             # A stream per replicate: a longer grid or more replicates leave the earlier draws as they are.
             generator = np.random.default_rng(None if seed is None else (seed, replicate))
-            labels = _draw(generator, shares, int(sizes[-1]))
+            labels = draw_labels(generator, shares, int(sizes[-1]))
             values[..., replicate, :] = _nested_ratios(_anchored_gram(labels, anchors), sizes)
     rising = np.asarray((np.diff(values.mean(-2), axis=-1) > 0).all(-1))
     return ReferenceCurve(sizes, values, rising)
-
-
-def _draw(generator: np.random.Generator, h: Floats, n_raters: int) -> npt.NDArray[np.int64]:
-    """Labels (n, n_raters), each drawn from its item's distribution; raters are drawn one by one."""
-    ladder = np.cumsum(h, axis=-1)[:, :-1]
-    uniform = generator.random((n_raters, len(h))).T
-    return (uniform[:, :, None] >= ladder[:, None, :]).sum(-1)
 
 
 def _anchored_gram(labels: npt.NDArray[np.int64], anchors: Floats) -> Floats:

@@ -16,6 +16,7 @@ __all__ = [
     "checked_items",
     "complete_items",
     "contrasts",
+    "draw_labels",
     "finite_n_delta",
     "gold_mode",
     "human_distribution",
@@ -161,6 +162,13 @@ def _powers(h: npt.ArrayLike) -> tuple[Flags, Floats, Floats]:
     known = known_rows(shares)
     filled = np.where(known[..., None], shares, 0.0)
     return known, (filled**2).sum(-1), (filled**3).sum(-1)
+
+
+def draw_labels(generator: np.random.Generator, h: Floats, n_raters: int) -> npt.NDArray[np.int64]:
+    """Labels (n, n_raters), each drawn from its item's distribution; raters are drawn one by one."""
+    ladder = np.cumsum(h, axis=-1)[:, :-1]
+    uniform = generator.random((n_raters, len(h))).T
+    return np.asarray((uniform[:, :, None] >= ladder[:, None, :]).sum(-1))
 
 
 def contrasts(n_categories: int) -> Floats:

@@ -5,8 +5,8 @@ Judge ``a`` answers label ``l(a, i)`` on item ``i`` and humans give the distribu
 errors, human variance) is a sum over items, collected in :class:`PanelSums`: sums of chunks add
 (:func:`combine_sums`), and a weighted sum is a resample.
 
-Residuals sum to zero over labels, so they are kept in ``L - 1`` orthonormal contrasts of the label
-coordinates; sums over all of them equal the sums over the one-hot coordinates.
+The Gram matrix is summed in one-hot coordinates, which are exact for simple shares. Residuals sum to zero
+over labels, so channels of variation are ``L - 1`` orthonormal contrasts of them, with the same total.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class PanelSums(NamedTuple):
         Items left out: no human distribution, or an unanswered label (pairwise: no answered label).
     joint : ndarray (..., 1|k, 1|k)
         Items that both judges of a pair answered.
+    gram : ndarray (..., k, k)
+        Sum of inner products of the two judges' residuals.
     cross : ndarray (..., T, k, k)
         Sum of products of the two judges' residual contrasts.
     reach : ndarray (..., T, k, 1|k)
@@ -68,6 +70,7 @@ class PanelSums(NamedTuple):
     n_items: Floats
     n_dropped: Floats
     joint: Floats
+    gram: Floats
     cross: Floats
     reach: Floats
     human: Floats
@@ -131,7 +134,7 @@ def panel_sums(
     scale = None if weights is None else np.asarray(weights, dtype=np.float64)
     if scale is not None and scale.shape[-1:] != (n,):
         raise StructureError(f"weights have shape {scale.shape}; the last axis must be the {n} items.")
-    width = max(1, int(np.prod(items.codes.shape[:-2]))) * (channels.shape[1] + 1) * k * k
+    width = max(1, int(np.prod(items.codes.shape[:-2]))) * (channels.shape[1] + channels.shape[0] + 1) * k * k
     step = (
         max(1, BLOCK_ELEMENTS // max(1, width)) if scale is not None else max(1, BLOCK_ELEMENTS * k // width)
     )
@@ -173,6 +176,7 @@ def _block_sums(
     used = np.asarray(answered.any(-1)) if pairwise else complete
     mask = (answered if pairwise else complete[..., None]).astype(np.float64)
     coordinates = residual_coordinates(codes, h, channels) * mask[..., None, :, :]
+    onehot = residual_coordinates(codes, h, np.eye(h.shape[-1])) * mask[..., None, :, :]
     if gold is None:
         scored, errors = np.zeros_like(mask), np.zeros(codes.shape)
     else:
@@ -182,6 +186,7 @@ def _block_sums(
         n_items=_total(used, part),
         n_dropped=_total(~used, part),
         joint=_products(mask, mask, part),
+        gram=_inner_products(onehot, part),
         cross=_products(coordinates, coordinates, part),
         reach=_products(coordinates, mask[..., None, :, :], part),
         human=_human_terms(h, n_humans, used, part),
@@ -211,6 +216,17 @@ def _products(left: Floats, right: Floats, weights: Floats | None) -> Floats:
     flat = np.moveaxis(outer, -3, 0).reshape(n, -1)
     sums = np.atleast_2d(weights) @ flat
     return sums.reshape((*weights.shape[:-1], *np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), p, q))
+
+
+def _inner_products(residuals: Floats, weights: Floats | None) -> Floats:
+    """Sum over items of inner products of residuals (..., L, n, k) -> (..., k, k)."""
+    if weights is None:
+        return _products(residuals, residuals, None).sum(-3)
+    inner = np.einsum("...lna,...lnb->...nab", residuals, residuals)
+    n, k = inner.shape[-3], inner.shape[-1]
+    flat = np.moveaxis(inner, -3, 0).reshape(n, -1)
+    sums = np.atleast_2d(weights) @ flat
+    return sums.reshape((*weights.shape[:-1], *inner.shape[:-3], k, k))
 
 
 def _human_terms(h: Floats, n_humans: Floats | None, used: Flags, weights: Floats | None) -> Floats:
@@ -271,6 +287,7 @@ def subpanel_sums(sums: PanelSums, members: npt.ArrayLike) -> PanelSums:
 
     return sums._replace(
         joint=take(sums.joint, -1, -2),
+        gram=take(sums.gram, -1, -2),
         cross=take(sums.cross, -1, -2),
         reach=take(sums.reach, -1, -2),
         error_joint=take(sums.error_joint, -1, -2),
@@ -327,7 +344,6 @@ def _where_known(anchor: npt.ArrayLike, h: npt.ArrayLike) -> Floats:
 
 def gram_of(sums: PanelSums) -> Floats:
     """Gram matrix from sums; NaN where a pair shares no item."""
-    total = sums.cross.sum(-3)
-    gram = np.full(np.broadcast_shapes(total.shape, sums.joint.shape), np.nan)
-    np.divide(total, sums.joint, out=gram, where=sums.joint > 0)
+    gram = np.full(np.broadcast_shapes(sums.gram.shape, sums.joint.shape), np.nan)
+    np.divide(sums.gram, sums.joint, out=gram, where=sums.joint > 0)
     return gram

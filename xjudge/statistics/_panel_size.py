@@ -62,8 +62,9 @@ def normalised_gram(gram: npt.ArrayLike) -> Floats:
     """
     K = square_matrix(gram)
     energy = np.diagonal(K, axis1=-2, axis2=-1)
-    root = np.sqrt(np.where(energy > 0, energy, np.nan))
-    return K / (root[..., :, None] * root[..., None, :])
+    energy = np.where(energy > 0, energy, np.nan)
+    # One root of the product, not a product of roots: the diagonal is exactly one.
+    return K / np.sqrt(energy[..., :, None] * energy[..., None, :])
 
 
 def participation_ratio(gram: npt.ArrayLike) -> Floats:
@@ -96,8 +97,8 @@ def mean_squared_correlation(gram: npt.ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> mean_squared_correlation([[1.0, 0.5], [0.5, 1.0]])
-    array(0.25)
+    >>> mean_squared_correlation([[1.0, 0.5], [0.5, 1.0]]).item()
+    0.25
     """
     return mean_off_diagonal(normalised_gram(gram) ** 2)
 
