@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import tracemalloc
 from fractions import Fraction
 from functools import cache
 
@@ -32,6 +33,7 @@ from xjudge.statistics.raters import (
     percent_agreement,
     sizes,
     standard_error,
+    standard_error_from_moments,
 )
 from xjudge.statistics.weights import weight_matrix
 
@@ -536,6 +538,31 @@ class TestMechanism:
         want = shares.std(ddof=1) / np.sqrt(5)
         for convention in ("delta", "gwet", "jackknife"):
             assert standard_error("percent_agreement", counts, convention=convention) == pytest.approx(want)
+
+    @pytest.mark.parametrize("metric", ["nominal", "ordinal"])
+    def test_standard_error_from_what_one_pass_adds_up(self, metric):
+        statistic = item_statistic("alpha", 4, metric=metric)
+        chunks = [item_terms(statistic, self.counts[i : i + 7]) for i in range(0, 40, 7)]
+        got = standard_error_from_moments(
+            statistic,
+            sum(t.sum(0) for t in chunks),
+            sum(t.T @ t for t in chunks),
+            sizes(self.counts).n,
+        )
+        assert got == pytest.approx(standard_error(statistic, self.counts), rel=1e-9)
+        batch = np.zeros((2, statistic.terms(self.counts).shape[1]))
+        assert np.isnan(
+            standard_error_from_moments(statistic, batch, np.zeros((2, *batch.shape[1:] * 2)), 5)
+        ).all()
+
+    def test_many_categories_stay_small(self):
+        rng = np.random.default_rng(9)
+        counts = rng.multinomial(4, np.full(60, 1 / 60), size=20_000)
+        tracemalloc.start()
+        influence("alpha", counts, metric="ordinal")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10e6  # all terms together would be 293 MB
 
     def test_clusters_of_one_change_nothing(self):
         plain = standard_error("fleiss_kappa", self.counts)

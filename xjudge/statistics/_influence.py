@@ -9,11 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.statistics._items import checked_item_weights, resolved_statistic, summed_terms
+from xjudge.statistics._items import (
+    checked_item_weights,
+    item_blocks,
+    resolved_statistic,
+    summed_terms,
+)
 from xjudge.statistics._terms import Float, ItemStatistic, PairMean, safe_divide
 from xjudge.statistics.coefficients import Evaluated
 
-__all__ = ["influence", "jackknife", "standard_error"]
+__all__ = ["influence", "jackknife", "standard_error", "standard_error_from_moments"]
 
 
 def influence(
@@ -64,8 +69,9 @@ def influence(
     if convention != "delta":
         raise ProtocolError(f"`convention` must be 'delta' or 'gwet'; got {convention!r}.")
     gradient = resolved.gradient(summed_terms(resolved, values, weights))
-    terms = resolved.terms(values)
-    return (terms @ gradient[..., None])[..., 0]
+    blocks = item_blocks(resolved, values)
+    parts = [(resolved.terms(values[..., b, :]) @ gradient[..., None])[..., 0] for b in blocks]
+    return np.concatenate(parts, axis=-1)
 
 
 def jackknife(
@@ -98,11 +104,14 @@ def jackknife(
     """
     resolved, values = resolved_statistic(statistic, data, choices)
     weights = checked_item_weights(item_weights, values)
-    terms = resolved.terms(values)
-    left = summed_terms(resolved, values, weights)[..., None, :] - terms
-    # terms are never negative: what is left of a sum that lost its only contribution is rounding
-    left[left < 1e-12 * np.abs(terms)] = 0.0
-    return Evaluated(*resolved.value(left))
+    total = summed_terms(resolved, values, weights)[..., None, :]
+    parts = []
+    for block in item_blocks(resolved, values):
+        left = total - resolved.terms(values[..., block, :])
+        # terms are never negative, so neither is a sum that lost one of them; below 0 is rounding
+        parts.append(resolved.value(np.maximum(left, 0.0, out=left)))
+    values_left, reasons = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    return Evaluated(values_left, reasons)
 
 
 def standard_error(
@@ -171,6 +180,49 @@ def standard_error(
         squares = (one * psi**2).sum(-1)
         factor = safe_divide(n, n - 1, n > 1)
     return np.sqrt(np.where(n > 1, squares * factor, np.nan))
+
+
+def standard_error_from_moments(
+    statistic: ItemStatistic, sums: npt.ArrayLike, moments: npt.ArrayLike, n_units: npt.ArrayLike
+) -> Float:
+    r"""Delta-method standard error from sums alone, for data that pass by once.
+
+    With the gradient g at the summed terms, :math:`\sum_i \psi_i^2 = g' (\sum_i t_i t_i') g`, so second
+    moments of the terms can be added up in the same pass as the terms, before the value is known. Where
+    several rows belong to one sampling unit, add their terms before squaring.
+
+    Parameters
+    ----------
+    statistic : ItemStatistic
+        From :func:`item_statistic`.
+    sums : array-like of float, shape (..., T)
+        Terms summed over sampling units.
+    moments : array-like of float, shape (..., T, T)
+        Products of the terms of a unit, summed over units.
+    n_units : array-like, shape (...)
+        Sampling units that enter the coefficient.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        As :func:`standard_error`; NaN where the value is undefined or there are fewer than two units.
+
+    Examples
+    --------
+    >>> from xjudge.statistics.raters import item_statistic, item_terms
+    >>> counts = [[2, 0], [1, 1], [0, 2], [2, 0]]
+    >>> fleiss = item_statistic("fleiss_kappa", 2)
+    >>> terms = item_terms(fleiss, counts)
+    >>> se = standard_error_from_moments(fleiss, terms.sum(0), terms.T @ terms, n_units=4)
+    >>> bool(np.isclose(se, standard_error(fleiss, counts)))
+    True
+    """
+    gradient = statistic.gradient(np.asarray(sums, dtype=np.float64))
+    products = np.asarray(moments, dtype=np.float64)
+    n = np.asarray(n_units, dtype=np.float64)
+    squares = np.einsum("...s,...st,...t->...", gradient, products, gradient)
+    # a sum of squares; rounding may leave it below 0 where it is 0
+    return np.sqrt(np.where(n > 1, np.maximum(squares, 0.0) * safe_divide(n, n - 1, n > 1), np.nan))
 
 
 def _published(statistic: ItemStatistic, values: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> Float:

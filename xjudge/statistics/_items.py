@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +31,7 @@ __all__ = [
     "checked_item_weights",
     "evaluate_raters",
     "from_terms",
+    "item_blocks",
     "item_statistic",
     "item_terms",
     "resolved_statistic",
@@ -399,21 +400,22 @@ def checked_item_weights(item_weights: npt.ArrayLike | None, values: npt.NDArray
 
 def summed_terms(statistic: ItemStatistic, values: npt.NDArray[Any], weights: Float | None) -> Float:
     """Terms summed over items (..., T), a block of items at a time."""
-    n_items, width = values.shape[-2:]
-    n_lead = math.prod(values.shape[:-2])
-    block = max(64, _SMALL_PRODUCT // max(1, n_lead * width * statistic.n_categories))
     total: Float | None = None
-    for start in range(0, max(n_items, 1), block):
-        stop = start + block
-        terms = statistic.terms(values[..., start:stop, :])
-        part = (
-            np.ones(terms.shape[-2]) @ terms
-            if weights is None
-            else _weighted(weights[..., start:stop], terms)
-        )
+    for block in item_blocks(statistic, values):
+        terms = statistic.terms(values[..., block, :])
+        part = np.ones(terms.shape[-2]) @ terms if weights is None else _weighted(weights[..., block], terms)
         total = part if total is None else total + part
     assert total is not None
     return total
+
+
+def item_blocks(statistic: ItemStatistic, values: npt.NDArray[Any]) -> Iterator[slice]:
+    """Blocks of items, at least one, whose terms are few enough to be held."""
+    n_items, width = values.shape[-2:]
+    n_lead = math.prod(values.shape[:-2])
+    size = max(64, _SMALL_PRODUCT // max(1, n_lead * width * statistic.n_categories))
+    for start in range(0, max(n_items, 1), size):
+        yield slice(start, start + size)
 
 
 def _weighted(weights: npt.NDArray[Any], terms: Float) -> Float:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from xjudge.statistics._icc import ICC_FORMS, IntraclassCorrelation, icc
-from xjudge.statistics._influence import influence, jackknife, standard_error
+from xjudge.statistics._influence import influence, jackknife, standard_error, standard_error_from_moments
 from xjudge.statistics._items import (
     RATER_COEFFICIENTS,
     RaterCoefficient,
@@ -81,6 +81,7 @@ __all__ = [
     "percent_agreement",
     "sizes",
     "standard_error",
+    "standard_error_from_moments",
 ]
 
 
