@@ -311,6 +311,9 @@ class TestDelta:
         if transform in ("fisher", "logit"):
             assert got.lower >= {"fisher": -1, "logit": 0}[transform]
 
+    def test_an_end_without_bound(self):
+        assert delta_interval(0.984375, 6.0, transform="complement") == (-np.inf, 1)
+
     def test_at_the_limit(self):
         for transform in ("fisher", "logit", "complement"):
             assert delta_interval(1.0, 0.0, transform=transform) == (1, 1)

@@ -297,7 +297,8 @@ def delta_interval(
         elif transform == "logit":
             back = (1 + np.tanh(end / 2)) / 2
         else:
-            back = -np.expm1(-end)
+            with np.errstate(over="ignore"):  # an end at minus infinity is what it says
+                back = -np.expm1(-end)
         ends.append(np.where(inside, back, alone))
     return Interval(*ends)
 
