@@ -30,6 +30,7 @@ html_theme_options = {
 # Notebooks are text and run anew at every build; a cell that fails, or writes to stderr, fails the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 nb_execution_timeout = 120
 nb_output_stderr = "error"
 myst_enable_extensions = ["dollarmath", "colon_fence"]
