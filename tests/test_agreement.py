@@ -270,7 +270,13 @@ def test_one_of_the_identical_coefficients_is_kept() -> None:
         ({"raters": "all", "reference": "h1"}, "`raters` compares raters with each other"),
         ({"by": "nowhere"}, "no 'nowhere'"),
         ({"by": "role"}, "lives on"),
-        ({"interval": "bca"}, "interval"),
+        ({"interval": "wald"}, "`interval` is None"),
+        ({"interval": "wilson", "statistic": "kappa"}, "shares of pairs"),
+        ({"resample": "raters"}, "`resample` is one of"),
+        ({"resample": "criteria"}, "needs criteria to be pooled"),
+        ({"resample": "clusters"}, "coordinate `cluster"),
+        ({"level": 95}, "between 0 and 1"),
+        ({"interval": "percentile", "n_resamples": 0}, "at least 1"),
         ({"protocol": xj.Protocol(aggregate="macro", criterion_weights={"c0": 1})}, "has no weight"),
         ({"protocol": xj.Protocol(population={"system": ["z"]})}, "keeps no item"),
         ({"protocol": xj.Protocol(population="absent")}, "no variable 'absent'"),
@@ -438,7 +444,8 @@ def test_results_do_not_inherit_attributes(ds: xr.Dataset) -> None:
     assert all(not variable.attrs for variable in result.data_vars.values())
     assert result.attrs["verb"] == "agreement"
     assert all(isinstance(value, str | int | float) for value in result.attrs.values())
-    assert "no sampling intervals" in result.attrs["interval"]
+    assert result.attrs["interval"] == "auto"
+    assert quiet(xj.agreement, ds, interval=None).attrs["interval"] == "none"
 
 
 # ----------------------------------------------------------------------------------------------------- tables

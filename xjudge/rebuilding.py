@@ -24,7 +24,7 @@ _VERBS: dict[str, Callable[..., xr.Dataset]] = {
     "sweep": sweep,
     "tables": tables,
 }
-_PLAIN = ("reference", "by", "min_overlap", "seed")
+_PLAIN = ("reference", "by", "min_overlap", "seed", "resample", "level", "n_resamples")
 _JSON = ("judges", "humans", "raters", "statistic", "weights", "costs")
 
 
@@ -70,6 +70,8 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
         )
     options: dict[str, Any] = {name: _plain(attrs[name]) for name in _PLAIN if name in attrs}
     options |= {name: _read(attrs[name]) for name in _JSON if name in attrs}
+    if "interval" in attrs:
+        options["interval"] = None if attrs["interval"] == "none" else str(attrs["interval"])
     if verb == "sweep":
         listed = [Protocol.from_json(text) for text in json.loads(attrs["protocols"])]
         again = sweep(data, listed, **options)

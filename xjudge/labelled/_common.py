@@ -41,7 +41,6 @@ __all__ = [
     "chosen_statistics",
     "costs_from_scores",
     "flat_attrs",
-    "no_interval_yet",
     "texts",
     "tidy",
     "version",
@@ -156,15 +155,6 @@ def agreement_weights(
     if word == "weights":
         return weight_matrix(given, scale.n_categories, scores)
     return weights_from_costs(cost_matrix(given, scale.n_categories, scores))
-
-
-def no_interval_yet(interval: str | None) -> str:
-    """Sentence for the attributes of results that carry no interval."""
-    if interval not in (None, "auto"):
-        raise ProtocolError(
-            f"`interval={interval!r}`: this version computes no sampling intervals; use interval=None."
-        )
-    return "none" if interval is None else "none: this version computes no sampling intervals"
 
 
 def flat_attrs(values: Mapping[str, Any]) -> dict[str, str | int | float]:

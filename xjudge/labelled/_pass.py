@@ -250,7 +250,7 @@ class Pass:
         return make
 
     def _ask(self, plan: Plan) -> None:
-        columns = self._columns()
+        columns = self.columns()
         n = [len(t) - N_OUTCOMES for t in (plan.left_targets, plan.right_targets)]
         if (plan.left, plan.right) not in self._asked:
             self._asked[plan.left, plan.right] = len(self.requests)
@@ -281,7 +281,8 @@ class Pass:
                 )
             )
 
-    def _columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Any]:
+        """Columns of the arrays on the two sides, as requests take them."""
         left = None if self.sides.kind == "majority" else self.sides.left
         return {"left_columns": left, "right_columns": self.sides.right}
 
@@ -301,7 +302,9 @@ class Pass:
             return finish(counted)
 
         needed = {request.options.get(side) for request in self.requests for side in ("left", "right")}
-        arrays = {name: a for name, a in self.arrays.items() if name in needed or name == "codes"}
+        arrays = {
+            name: a for name, a in self.arrays.items() if name in needed or name in ("codes", "cluster")
+        }
         out = reduce_items(
             self.requests, arrays | self.cases.arrays, checked, axes=self.cases.axes, compute=compute
         )
@@ -351,7 +354,8 @@ def _criteria_apart(array: Ints, n_criteria: int, axis: int) -> Ints:
 
 def share(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> Floats:
     """Quotient, NaN where the denominator is 0."""
-    return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
+    shape = np.broadcast_shapes(np.shape(part), np.shape(whole))
+    return np.divide(part, whole, out=np.full(shape, np.nan), where=np.asarray(whole) > 0)
 
 
 def placed(

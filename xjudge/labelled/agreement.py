@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import (
     agreement_weights,
     chosen_statistics,
-    no_interval_yet,
     texts,
     warn_recoded,
     warn_undefined,
 )
+from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan, Sides, named_result, placed, result_attrs, share
+from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics.coefficients import evaluate
 from xjudge.view import View
@@ -182,19 +183,29 @@ def agreement(
         An item coordinate to slice on; a dim of that name in the result.
     judges, humans : list of names or boolean array, optional
         Restrict the raters.
-    interval, resample, level, n_resamples, seed
-        Sampling intervals. This version computes none: ``"auto"`` gives no interval variables and says so
-        in the attributes, an explicit method is an error.
+    interval : {"auto", "delta", "percentile", "bca", "studentized", "wilson"}, optional
+        Sampling interval: ``"delta"`` on a scale without limits, with a t quantile at ``n_items - 1``;
+        ``"wilson"`` for shares, at the effective number of pairs; the others from multinomial resamples.
+        ``"auto"`` is Wilson for shares and delta for the rest; ``None`` gives none.
+    resample : {"items", "clusters", "criteria", "items+criteria", "decisions"}
+        The sampling unit. Items with all their criteria and references by default; ``"clusters"`` by the
+        coordinate ``cluster``; ``"criteria"`` for micro and macro; ``"items+criteria"`` in two stages;
+        ``"decisions"`` ignores that pairs of one item belong together.
+    level : float
+        Confidence level.
+    n_resamples, seed : int
+        Of resampled intervals; same seed, same interval, whatever the chunks.
     compute : bool
         On lazy labels, whether to compute now (one compute) or return lazy values.
 
     Returns
     -------
     Dataset
-        Per statistic ``x``: the value ``x`` and ``x_reason``. ``n`` pairs used, ``n_items`` items they
-        come from, ``n_eligible`` pairs where neither label is missing, ``coverage = n / n_eligible``;
-        for two categories with a positive one ``rate_reference`` and ``rate_rater`` on the pairs used;
-        under ``"macro"`` ``n_criteria`` and ``n_criteria_included(statistic)``; of a majority
+        Per statistic ``x``: the value ``x``, ``x_reason``, ``x_se``, ``x_interval(bound)`` and, from
+        resamples, ``x_undefined``, the share of resamples in which it is undefined. ``n`` pairs used,
+        ``n_items`` items they come from, ``n_eligible`` pairs where neither label is missing,
+        ``coverage = n / n_eligible``; for two categories with a positive one ``rate_reference`` and
+        ``rate_rater`` on the pairs used; under ``"macro"`` ``n_criteria`` and ``n_criteria_included(statistic)``; of a majority
         ``n_reference_ties``; under an extraction rule ``n_extraction_changed`` verdicts that differ from
         those of the label in the data. Attributes suffice to recompute (:func:`xjudge.rebuild`).
 
@@ -235,8 +246,7 @@ def agreement(
         by=by,
         judges=judges,
         humans=humans,
-        intervals=no_interval_yet(interval),
-        seed=seed,
+        sampling=Sampling(interval, resample, level, n_resamples, seed),
         compute=compute,
     )
 
@@ -322,8 +332,7 @@ def sweep(
         by=by,
         judges=judges,
         humans=humans,
-        intervals=no_interval_yet(interval),
-        seed=seed,
+        sampling=Sampling(interval, resample, level, n_resamples, seed),
         compute=compute,
     )
 
@@ -342,23 +351,24 @@ def _agreement(
     by: str | None,
     judges: Any,
     humans: Any,
-    intervals: str,
-    seed: int,
+    sampling: Sampling,
     compute: bool,
 ) -> xr.Dataset:
     """Agreement under one protocol, or along dim ``protocol`` under many."""
     view = View.of(data, humans=humans, judges=judges)
     resolved = [protocol.resolve(view.scale) for protocol in protocols]
     sides = Sides.of(view, reference, raters)
-    counting = Pass(view, resolved, sides, by, seed)
+    counting = Pass(view, resolved, sides, by, sampling.seed)
     names = chosen_statistics(statistic, [(plan.resolved.protocol, plan.scale) for plan in counting.plans])
     matrices = [_matrices(weights, costs, plan) for plan in counting.plans]
+    sampling.check(names, [plan.aggregate for plan in counting.plans])
+    intervals = Intervals(counting, sampling)
     many = verb == "sweep"
     macro = any(plan.aggregate == "macro" for plan in counting.plans)
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         found = [
-            _evaluated(counting, plan, counted, names, matrix, min_overlap, macro=macro)
+            _evaluated(intervals, plan, counted, names, matrix, min_overlap, macro=macro)
             for plan, matrix in zip(counting.plans, matrices, strict=True)
         ]
         return _stacked(found) if many else found[0]
@@ -367,8 +377,9 @@ def _agreement(
     ends: dict[str, tuple[str, ...]] = {"n_criteria_included": ("statistic",)}
     by_costs = isinstance(costs, Mapping)
     if by_costs:
-        ends |= {name + end: ("costs",) for name in names for end in ("", "_reason")}
+        ends |= {name + end: ("costs",) for name in names for end in ("", "_reason", "_se", "_undefined")}
         ends["n_criteria_included"] = ("costs", "statistic")
+    ends |= {f"{name}_interval": (*ends.get(name, ()), "bound") for name in names}
     lead = ["protocol"] if many else []
     result = named_result(
         view,
@@ -382,6 +393,8 @@ def _agreement(
     coords: dict[str, Any] = _protocol_coordinates(protocols) if many else {}
     if macro:
         coords["statistic"] = ("statistic", np.array(names))
+    if sampling.method is not None:
+        coords["bound"] = ("bound", np.array(["lower", "upper"]))
     if by_costs:
         coords["costs"] = ("costs", np.array([str(name) for name in costs]))
     result = result.assign_coords(coords)
@@ -396,13 +409,24 @@ def _agreement(
         weights=weights,
         costs=dict(costs) if isinstance(costs, Mapping) else costs,
         min_overlap=min_overlap,
-        interval=intervals,
-        seed=seed,
+        **_sampling_attrs(sampling, names),
     )
     warn_recoded(resolved)
     if compute or not view.lazy:
         warn_undefined(result, names)
     return result
+
+
+def _sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
+    """What was asked of intervals, the method for each statistic, and the law of the resamples."""
+    asked: dict[str, Any] = {"interval": sampling.method or "none", "seed": sampling.seed}
+    if sampling.method is None:
+        return asked
+    methods = {name: sampling.of(name) for name in names}
+    asked |= {"interval_methods": methods, "resample": sampling.resample, "level": sampling.level}
+    if sampling.resamples:
+        asked |= {"n_resamples": sampling.n_resamples, "law": "multinomial"}
+    return asked
 
 
 def _protocol_coordinates(protocols: Sequence[Protocol]) -> dict[str, Any]:
@@ -446,7 +470,7 @@ def _matrices(weights: Any, costs: Any, plan: Plan) -> Weights:
 
 
 def _evaluated(
-    counting: Pass,
+    intervals: Intervals,
     plan: Plan,
     counted: list[Any],
     names: Sequence[str],
@@ -456,8 +480,10 @@ def _evaluated(
     macro: bool,
 ) -> dict[str, Any]:
     """Values, reasons and counts of one protocol."""
+    counting = intervals.counting
     view, sides = counting.view, counting.sides
     raw, items = counting.raw(plan, counted), counting.items(plan, counted)
+    apart = plan.collapse(raw)
     if plan.aggregate == "micro":
         raw = raw.sum(-6, keepdims=True)
     averaged = plan.aggregate == "macro"
@@ -471,17 +497,23 @@ def _evaluated(
         return placed(view, sides, array, criterion=plan.per_criterion, trailing=trailing)
 
     out: dict[str, npt.NDArray[Any]] = {}
+    estimates: dict[str, Floats] = {}
     included = []
     for name in names:
         value, reason, n_included = _value(
             counting, plan, name, weights, table=table, used=used, eligible=eligible, min_overlap=min_overlap
         )
         by_costs = value.ndim - used.ndim
-        out[name] = on_dims(np.where(reason == 0, value, np.nan), by_costs)
+        estimates[name] = np.where(reason == 0, value, np.nan)
+        out[name] = on_dims(estimates[name], by_costs)
         out[f"{name}_reason"] = texts(on_dims(reason, by_costs))
         included.append(on_dims(n_included, by_costs))
+    n_items = over_criteria(used) if items is None else items
+    if intervals.sampling.method is not None:
+        totals = over_criteria(raw.sum((-2, -1)))
+        out |= _sampled(intervals, plan, counted, names, estimates, apart, weights, n_items, totals, on_dims)
     out["n"] = on_dims(over_criteria(used))
-    out["n_items"] = out["n"] if items is None else on_dims(items)
+    out["n_items"] = on_dims(n_items)
     out["n_eligible"] = on_dims(over_criteria(eligible))
     out["coverage"] = share(out["n"], out["n_eligible"])
     changed = counting.changed(plan, counted)
@@ -499,6 +531,32 @@ def _evaluated(
     if macro:
         out["n_criteria"] = np.full_like(out["n"], table.shape[-6])
         out["n_criteria_included"] = np.stack(included, axis=-1)
+    return out
+
+
+def _sampled(
+    intervals: Intervals,
+    plan: Plan,
+    counted: list[Any],
+    names: Sequence[str],
+    estimates: Mapping[str, Floats],
+    apart: Ints,
+    weights: Weights,
+    n_items: Ints,
+    totals: Ints,
+    on_dims: Callable[[npt.NDArray[Any], int], npt.NDArray[Any]],
+) -> dict[str, Floats]:
+    """Standard errors and intervals on the result's dims; along the costs too where they have names."""
+    found = []
+    for position, matrix in enumerate(weights.values()):
+        own = {name: estimates[name] if "" in weights else estimates[name][..., position] for name in names}
+        found.append(intervals.of(plan, counted, own, apart, matrix, n_items, totals))
+    if "" in weights:
+        return {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found[0].items()}
+    out = {}
+    for name in found[0]:
+        bound = int(name.endswith("_interval"))
+        out[name] = on_dims(np.stack([one[name] for one in found], axis=-1 - bound), 1 + bound)
     return out
 
 

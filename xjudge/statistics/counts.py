@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.codes import N_OUTCOMES, n_raw, to_codes
-from xjudge.statistics._tables import pair_tables, places_of
+from xjudge.statistics._tables import Columns, column_counts, pair_tables
 
 __all__ = [
     "ITEM_SUPPORT",
     "MARGINS",
     "OUTSIDE",
     "PAIR_TABLES",
-    "Count",
     "Axes",
+    "Count",
     "Request",
     "combine_blocks",
     "count_block",
@@ -38,11 +38,14 @@ __all__ = [
     "margins",
     "outside",
     "pairs",
+    "places_of",
 ]
 
 Block = Mapping[str, npt.NDArray[Any]]
 Partial = Any
 Options = Mapping[str, Any]
+
+_SUPPORT_ITEMS = 1 << 16
 
 MASKED = np.iinfo(np.int8).min
 """Code of a cell outside the population: counted nowhere, and not reported as unknown."""
@@ -63,6 +66,9 @@ class Count:
         ``(options, partial) -> array``.
     per_slot : bool
         Whether it is counted per population and group; otherwise once over all items.
+    stacked : bool
+        Whether what is finished per population and group has one shape; otherwise the axes are those of an
+        array of objects.
     """
 
     name: str
@@ -70,6 +76,7 @@ class Count:
     combine: Callable[[Sequence[Partial]], Partial]
     finish: Callable[[Options, Partial], Any]
     per_slot: bool = True
+    stacked: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,11 +150,20 @@ def finish_block(requests: Sequence[Request], axes: Axes, partial: list[Partial]
         if not request.count.per_slot:
             out.append(request.count.finish(request.options, counted))
             continue
-        finished = np.stack(
-            [np.stack([request.count.finish(request.options, slot) for slot in groups]) for groups in counted]
+        slots = [[request.count.finish(request.options, slot) for slot in groups] for groups in counted]
+        finished = (
+            np.stack([np.stack(groups) for groups in slots]) if request.count.stacked else _objects(slots)
         )
         drop = tuple(axis for axis, size in enumerate((axes.n_populations, axes.n_groups)) if size == 0)
         out.append(finished.squeeze(drop) if drop else finished)
+    return out
+
+
+def _objects(slots: list[list[Any]]) -> npt.NDArray[np.object_]:
+    out = np.empty((len(slots), len(slots[0])), dtype=object)
+    for p, groups in enumerate(slots):
+        for g, slot in enumerate(groups):
+            out[p, g] = slot
     return out
 
 
@@ -178,6 +194,9 @@ def _masked(data: Block, keep: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[A
     """Labels outside the population become :data:`MASKED`, which is counted nowhere."""
     out = {}
     for name, array in data.items():
+        if array.ndim == 1 < keep.ndim:
+            out[name] = array  # says something of the item, and not of its cells
+            continue
         mask = keep.reshape(keep.shape[0], *(1,) * (array.ndim - keep.ndim), *keep.shape[1:])
         out[name] = np.where(mask, array, array.dtype.type(MASKED if array.dtype.kind == "i" else np.nan))
     return out
@@ -194,14 +213,10 @@ def _as_counted(_: Options, partial: npt.NDArray[np.int64]) -> npt.NDArray[np.in
     return partial
 
 
-def _columns(options: Options, block: Block, side: str) -> npt.NDArray[np.unsignedinteger]:
-    """Places of one side of a pair count, shape (item, column, cell)."""
-    codes = block[options[side]]
-    chosen = options[f"{side}_columns"]
-    if chosen is not None:
-        codes = codes[:, list(chosen)]
-    targets = np.asarray(options[f"{side}_targets"], dtype=np.intp)
-    return places_of(codes, targets, options[f"n_{side}"])
+def _columns(options: Options, block: Block, side: str) -> Columns:
+    """One side of a count."""
+    codes, chosen = block[options[side]], options[f"{side}_columns"]
+    return Columns(codes, options[f"{side}_targets"], options[f"n_{side}"], chosen)
 
 
 # --------------------------------------------------------------------------------------------- pair tables
@@ -209,16 +224,7 @@ def _columns(options: Options, block: Block, side: str) -> npt.NDArray[np.unsign
 
 def _count_pairs(options: Options, block: Block) -> npt.NDArray[np.int64]:
     left = _columns(options, block, "left")
-    right = _columns(options, block, "right") if options["right"] is not None else None
-    n_left, n_right = options["n_left"], options["n_right"]
-    n_cells = left.shape[2]
-    n_b = left.shape[1] if right is None else right.shape[1]
-    out = np.empty((n_cells, left.shape[1], n_b, n_left, n_right), dtype=np.int64)
-    for cell in range(n_cells):
-        out[cell] = pair_tables(
-            left[:, :, cell], None if right is None else right[:, :, cell], n_left, n_right
-        )
-    return out
+    return pair_tables(left, None if options["right"] is None else _columns(options, block, "right"))
 
 
 PAIR_TABLES = Count("pair tables", _count_pairs, _add, _as_counted)
@@ -275,15 +281,7 @@ def pairs(
 
 
 def _count_margins(options: Options, block: Block) -> npt.NDArray[np.int64]:
-    places = _columns(options, block, "left")
-    n_items, n_columns, n_cells = places.shape
-    width = options["n_left"] + 1
-    out = np.zeros((n_cells, n_columns, width), dtype=np.int64)
-    offset = (np.arange(n_columns)[:, None] + n_columns * np.arange(n_cells)) * width
-    for start in range(0, n_items, 1 << 16):
-        joint = places[start : start + (1 << 16)] + offset
-        out += np.bincount(joint.ravel(), minlength=out.size).reshape(out.shape)
-    return out[..., :-1]
+    return column_counts(_columns(options, block, "left"))
 
 
 MARGINS = Count("margins", _count_margins, _add, _as_counted)
@@ -307,18 +305,28 @@ def margins(n_categories: int, *, array: str = "codes", columns: Sequence[int] |
 
 
 def _count_support(options: Options, block: Block) -> npt.NDArray[np.int64]:
-    left, right = (_columns(options, block, side) == 0 for side in ("left", "right"))
-    packed = [np.packbits(np.ascontiguousarray(side.transpose(2, 1, 0)), axis=-1) for side in (left, right)]
-    n_cells, n_a, _ = packed[0].shape
-    n_b, join = packed[1].shape[1], options["join"]
-    out = np.zeros((n_cells // join, 1 if options["pooled"] else n_a, n_b), dtype=np.int64)
-    for b in range(n_b):
-        both = packed[0] & packed[1][:, b, None]
-        if options["pooled"]:
-            both = np.bitwise_or.reduce(both, axis=1, keepdims=True)
-        both = np.bitwise_or.reduce(both.reshape(join, n_cells // join, *both.shape[1:]), axis=0)
-        out[:, :, b] = np.bitwise_count(both).sum(-1, dtype=np.int64)
+    left, right = (_columns(options, block, side) for side in ("left", "right"))
+    n_items, _, n_cells = left.codes.shape
+    join, pooled = options["join"], options["pooled"]
+    n_joined = n_cells // join
+    out = np.zeros((n_joined, 1 if pooled else left.n_columns, right.n_columns), dtype=np.int64)
+    for start in range(0, n_items, _SUPPORT_ITEMS):
+        a, b = (_words(side.counted(slice(start, start + _SUPPORT_ITEMS))) for side in (left, right))
+        if pooled:
+            a = np.bitwise_or.reduce(a, axis=1, keepdims=True)
+        for column in range(right.n_columns):
+            both = a & b[:, column, None]
+            either = np.bitwise_or.reduce(both.reshape(join, n_joined, *both.shape[1:]), axis=0)
+            out[:, :, column] += np.bitwise_count(either).sum(-1, dtype=np.int64)
     return out
+
+
+def _words(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """One bit per flag of the last axis, in words of 64."""
+    packed = np.packbits(flags, axis=-1)
+    words = np.zeros((*packed.shape[:-1], -(-packed.shape[-1] // 8)), dtype=np.uint64)
+    words.view(np.uint8)[..., : packed.shape[-1]] = packed
+    return words
 
 
 ITEM_SUPPORT = Count("item support", _count_support, _add, _as_counted)
