@@ -144,7 +144,12 @@ def prepare_pool(
 def quantities_of(pool: Pool, members: Integers) -> PanelQuantities:
     """Quantities of given panels, members (p, k)."""
     index = np.asarray(members, dtype=np.int64)
-    pairs = pool.matrices[:, index[:, :, None], index[:, None, :]].sum((-1, -2))
+    flags = np.zeros((len(index), pool.votes.n_judges))
+    np.put_along_axis(flags, index, 1.0, axis=1)
+    # A judge without a value has it with nobody: its row is left out of the products and put back as NaN.
+    absent = np.isnan(np.diagonal(pool.matrices, axis1=1, axis2=2))
+    pairs = ((flags @ np.nan_to_num(pool.matrices)) * flags).sum(-1)
+    pairs[absent.astype(np.float64) @ flags.T > 0] = np.nan
     return quantities_of_sums(pool, index.shape[1], score_panels(pool.votes, index), pairs)
 
 
@@ -280,7 +285,11 @@ def _can_complete(chosen: list[int], rest: list[int], k: int, constraints: Const
 
 
 def swap_candidates(
-    baseline: Integers, n_judges: int, constraints: Constraints, position: Integers | None = None
+    baseline: Integers,
+    n_judges: int,
+    constraints: Constraints,
+    position: Integers | None = None,
+    sizes: Sequence[int] = (1, 2),
 ) -> tuple[Integers, Integers]:
     """Panels within two swaps of a baseline, in the documented order.
 
@@ -293,12 +302,13 @@ def swap_candidates(
     constraints : Constraints
     position : ndarray of int (N,), optional
         Place of each judge in the order of names; default the order of the pool.
+    sizes : sequence of int
+        Numbers of swaps.
 
     Returns
     -------
     members : ndarray of int (p, k)
     n_swaps : ndarray of int (p,)
-        1 or 2.
     """
     place = np.arange(n_judges) if position is None else position
     inside = sorted((int(judge) for judge in baseline), key=lambda judge: place[judge])
@@ -307,7 +317,7 @@ def swap_candidates(
     k = len(inside)
     panels: list[Integers] = [np.zeros((0, k), dtype=np.int64)]
     swaps: list[Integers] = [np.zeros(0, dtype=np.int64)]
-    for size in (1, 2):
+    for size in sizes:
         added = np.array(list(itertools.combinations(outside, size)), dtype=np.int64).reshape(-1, size)
         for removed in itertools.combinations(removable, size):
             kept = np.array([judge for judge in inside if judge not in removed], dtype=np.int64)

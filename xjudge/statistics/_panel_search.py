@@ -96,9 +96,9 @@ def _improve(
     """Swap members one for one while that improves the panel under the rule; (1, k), or (0, k)."""
     current = panel
     while True:
-        members, n_swaps = swap_candidates(current, pool.votes.n_judges, constraints)
+        members, _ = swap_candidates(current, pool.votes.n_judges, constraints, sizes=(1,))
         # The current panel goes first, so that ties stay.
-        candidates = np.concatenate([current[None], members[n_swaps == 1]])
+        candidates = np.concatenate([current[None], members])
         best = _best(pool, rule, baseline_score, candidates)
         if not len(best) or (best[0] == current).all():
             return best
