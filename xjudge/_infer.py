@@ -55,7 +55,10 @@ def infer_scale(
     elif kinds == {"boolean"}:
         return Scale.binary(False, True), ""
     elif len(kinds) > 1 or kinds & {"other", "null"}:
-        samples = list({kind: value for (kind, _), value in reversed(values.items())}.values())
+        firsts: dict[str, Any] = {}
+        for (kind, _), value in values.items():
+            firsts.setdefault(kind, value)
+        samples = list(firsts.values())
         problems.add(
             f"The labels are of different types, {listing(samples)}, and no `scale` says which are "
             f"categories. {ask}; and the rest through `ca`, `invalid` or `missing`."

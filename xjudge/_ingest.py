@@ -97,9 +97,10 @@ class Encoded:
     values: npt.NDArray[Any]
     levels: tuple[Any, ...] | None = None
 
-    def take(self, rows: npt.NDArray[Any]) -> Encoded:
-        """Return the same distinct values at other rows."""
-        return Encoded(self.kind, self.codes[rows], self.values, self.levels)
+    def only(self, rows: npt.NDArray[np.bool_]) -> Encoded:
+        """Return the column with nulls in all other rows, and the values that are left."""
+        codes, values = _by_appearance(np.where(rows, self.codes, NULL), self.values)
+        return Encoded(self.kind, codes, values, self.levels)
 
 
 def read_frame(df: Any) -> pd.DataFrame:
@@ -178,16 +179,22 @@ def encode(series: pd.Series[Any]) -> Encoded:
 
 
 def _encode_categorical(series: pd.Series[Any], dtype: pd.CategoricalDtype) -> Encoded:
-    codes, used = pd.factorize(series.cat.codes.to_numpy())
-    levels = encode(pd.Series(dtype.categories))
-    # categories are distinct, so the levels keep their places
-    null = used == NULL
-    place = np.cumsum(~null) - 1
-    recoded = np.where(null, NULL, place)[codes] if len(used) else codes
-    values = levels.values[levels.codes[used[~null]]]
+    levels = encode(pd.Series(dtype.categories))  # levels are distinct, so they keep their places
+    values = levels.values[levels.codes]
+    codes, values = _by_appearance(series.cat.codes.to_numpy(), values)
     ordered = tuple(plain(value) for value in levels.values[levels.codes]) if dtype.ordered else None
     kind = levels.kind if levels.kind != "mixed" else _joint_kind(values)
-    return Encoded(kind if len(values) else "empty", _narrow(recoded), values, ordered)
+    return Encoded(kind if len(values) else "empty", codes, values, ordered)
+
+
+def _by_appearance(
+    codes: npt.NDArray[Any], values: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.signedinteger], npt.NDArray[Any]]:
+    """Codes and values without what does not occur, in order of first appearance."""
+    recoded, used = pd.factorize(codes)
+    null = used == NULL
+    place = np.where(null, NULL, np.cumsum(~null) - 1)
+    return _narrow(place[recoded] if len(used) else recoded), values[used[~null]]
 
 
 def _encode_objects(values: npt.NDArray[np.object_]) -> Encoded:
@@ -206,8 +213,8 @@ def _encode_objects(values: npt.NDArray[np.object_]) -> Encoded:
         place, distinct = pd.factorize(values[part])
         codes[part] = np.where(place == NULL, NULL, place + len(uniques))
         uniques += [plain(value) for value in distinct]
-    array = _objects(uniques)
-    return Encoded(_joint_kind(array), _narrow(codes), array)
+    codes, array = _by_appearance(codes, _objects(uniques))
+    return Encoded(_joint_kind(array), codes, array)
 
 
 def _plain_uniques(found: Any, kind: str) -> npt.NDArray[Any]:
@@ -259,7 +266,9 @@ def kind_of(value: object) -> str:
 
 def plain(value: Any) -> Any:
     """Return a value as a plain Python object: no numpy scalars, decimals, or subclasses of text and int."""
-    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
+    if isinstance(value, np.datetime64):
+        return pd.Timestamp(value)
+    if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
         return str.__str__(value)

@@ -55,7 +55,7 @@ def join_datasets(
     swap = _settle(sides, left, right, duplicates)
     coords = merged_coords([moved_coords(side, places) for side in (left, right)], places)
     for side in sides[::-1]:  # further dims, such as `category`, keep their coordinate
-        coords |= {dim: side[dim].variable for dim in side.coords if dim not in places}
+        coords |= {str(dim): side[dim].variable for dim in side.coords if dim not in places}
     joined = xr.Dataset(_merged_variables(sides, swap), coords=coords)
     joined["label"].attrs = dict(left["label"].attrs)
     joined.attrs = dict(left.attrs) | {
@@ -131,10 +131,9 @@ def _settle(sides: list[xr.Dataset], left: xr.Dataset, right: xr.Dataset, duplic
         return duplicates == "last"
     scale = Scale.from_attrs(left["label"].attrs)
     shown = []
+    ids = [(dim, labels[0][dim].values) for dim in labels[0].dims]
     for place in np.argwhere(both)[:5]:
-        names = [
-            f"{dim} {labels[0][dim].values[at]!r}" for dim, at in zip(labels[0].dims, place, strict=True)
-        ]
+        names = [f"{dim} {plain(values[at])!r}" for (dim, values), at in zip(ids, place, strict=True)]
         codes = [int(side[tuple(place)]) for side in (ours, theirs)]
         shown.append(f"{', '.join(names)}: {listing(_words(scale, codes), show='str')}")
     n = int(both.sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from xjudge._duplicates import RULES
 from xjudge._ids import Ids
 from xjudge._infer import infer_scale
-from xjudge._ingest import NULL, Encoded, Problems, plain
+from xjudge._ingest import NULL, Encoded, Problems, counted, plain
 from xjudge._labels import UNKNOWN, Declared, Vocabulary
 from xjudge._unknown import unknown_problem
 from xjudge.codes import OUTCOMES
@@ -159,8 +159,7 @@ def match(reading: Reading, scale: Scale | None, declared: Declared, problems: P
     override = _override(reading, problems)
     columns = reading.labels
     if override is not None:  # labels beside another outcome are not read
-        column = columns[0]
-        columns = [replace(column, codes=np.where(override == 0, column.codes, NULL))]
+        columns = [columns[0].only(override == 0)]
     warning = ""
     if scale is None:
         scale, warning = infer_scale(columns, declared, problems)
@@ -235,6 +234,6 @@ def _check_answered(reading: Reading, labels: npt.NDArray[np.signedinteger], pro
     if lacking.any():
         rows = listing(np.flatnonzero(lacking), show="str")
         problems.add(
-            f"`status` says 'answered' in {int(lacking.sum())} rows without a category: row {rows} "
-            "(counted from 0)."
+            f"`status` says 'answered' in {counted(int(lacking.sum()), 'row')} without a category: row "
+            f"{rows} (counted from 0)."
         )

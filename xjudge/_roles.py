@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from xjudge._ids import Ids
-from xjudge._ingest import NULL, Encoded, Problems, is_null, plain, text_array
+from xjudge._ingest import NULL, Encoded, Problems, is_null, kind_of, plain, text_array
 from xjudge.errors import listing
 
 __all__ = ["IDENTITIES", "ROLES", "resolve_identity", "resolve_roles"]
@@ -75,13 +75,14 @@ def resolve_roles(
 
 def _from_names(raters: Ids, judges: Any, humans: Any, problems: Problems) -> npt.NDArray[Any] | None:
     index = pd.Index(raters.values)
+    known = {_key(name) for name in raters.values.tolist()}
     chosen: dict[str, npt.NDArray[np.bool_]] = {}
     failed = False
     for argument, names in (("judges", judges), ("humans", humans)):
         if names is None:
             continue
         listed = _as_list(names)
-        unknown = [name for name in listed if not _is_member(name, raters)]
+        unknown = [name for name in listed if _key(name) not in known]
         if unknown:
             retyped = [name for name in unknown if str(name) in set(map(str, raters.values.tolist()))]
             types = " Ids are matched by type: 1 is not '1'." if retyped else ""
@@ -90,7 +91,7 @@ def _from_names(raters: Ids, judges: Any, humans: Any, problems: Problems) -> np
                 f"{listing(raters.values.tolist(), most=6)}.{types}"
             )
             failed = True
-        chosen[argument] = index.isin([plain(name) for name in listed])
+        chosen[argument] = index.isin([plain(name) for name in listed if _key(name) in known])
     if failed:
         return None
     if len(chosen) == 2:
@@ -109,11 +110,10 @@ def _from_names(raters: Ids, judges: Any, humans: Any, problems: Problems) -> np
     return text_array("judge" if judge else "human" for judge in is_judge)
 
 
-def _is_member(name: Any, raters: Ids) -> bool:
-    kinds = {"text": str, "number": (int, float, np.number), "boolean": (bool, np.bool_)}
-    if isinstance(name, bool) and raters.kind == "number":
-        return False
-    return isinstance(name, kinds.get(raters.kind, object)) and name in pd.Index(raters.values)  # type: ignore[arg-type]
+def _key(name: Any) -> tuple[str, Any]:
+    """Ids are matched by kind and value: 1 is neither '1' nor True."""
+    kind = kind_of(name)
+    return kind, plain(name) if kind != "other" else repr(name)
 
 
 def _as_list(names: Any) -> list[Any]:
@@ -143,8 +143,7 @@ def _words(raters: Ids, role: Any, column: Encoded | None, problems: Problems) -
     if callable(role):
         call: Callable[[Any], Any] = role
         return [call(name) for name in names]
-    problems.add(f"`role` is a column, a mapping of rater to role, or a callable; got {role!r}.")
-    return None
+    return None  # a column that could not be read is a problem already
 
 
 def _from_words(
