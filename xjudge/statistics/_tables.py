@@ -1,57 +1,158 @@
-"""Kernels that count pairs of codes: from two blocks of small integers to tables of int64.
+"""Kernels that count codes: from columns of small integers to tables of int64.
 
-Three kernels give the same integers; :func:`pair_tables` chooses by estimated cost.
+Codes are counted as they are: categories ``>= 0``, outcomes ``-1, -2, -3``. Only the finished counts, small
+as they are, are moved to the places of the caller; translating labels (:func:`places_of`) would cost more
+than counting them.
 
-* *one bincount* over the joint place of every pair, for small blocks: least Python.
-* *rater groups*: the places of several raters make one mixed-radix code, one bincount counts all their
-  joint patterns, and pair tables are margins of that histogram. Cheap while ``places ** raters`` is small.
-* *bit planes*: one bit per (rater, place, item); a cell is the population count of the AND of two planes.
-  Cost grows with raters^2 but hardly with anything else. No matrix product: threaded BLAS on skinny
-  one-hot matrices can be much slower than the counting itself, and int8 products overflow silently.
+Two kernels give the same integers. *One bincount* over every pair, for small arrays: least Python. *Groups
+of raters* for the others: the codes of several raters, digits of a number in a mixed radix, make one code;
+one bincount over the joint code of two groups counts all their joint patterns, and the pair tables are
+margins of that histogram, so its cost hardly depends on how many pairs it holds.
+
+Bit planes and one-hot matrix products were measured and are slower on one core (the latter much slower under
+a threaded BLAS, and silently wrong in int8). ``bincount`` keeps Python's lock while it counts, about half of
+the work; the rest runs beside other threads.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["pair_tables", "places_of"]
+__all__ = ["Columns", "column_counts", "pair_tables", "places_of"]
 
-Places = npt.NDArray[np.unsignedinteger]
+Codes = npt.NDArray[np.signedinteger]
 Tables = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 15
-"""Items counted at a time: planes and group codes of a block stay in the second-level cache."""
+_N_OUTCOMES = 3
 
 _SMALL = 1 << 16
 """Pairs up to which one bincount over everything is the quickest."""
 
-_LARGEST_HISTOGRAM = 1 << 14
-"""Bins of a group histogram, so that it stays in the second-level cache and codes fit 16 bits."""
+_BLOCK_ITEMS, _BLOCK_LABELS = 1 << 17, 1 << 25
+"""Items and labels counted at a time, so that a block stays in a cache."""
 
-_LARGEST_GRAM = 1 << 17
-"""Words of one AND at a time, so that the intermediate stays in the second-level cache."""
+_LARGEST_HISTOGRAM = 1 << 16
+"""Bins of a histogram of joint patterns: its codes fit 16 bits, its counts the second-level cache."""
 
-# Costs in nanoseconds an item on one core; only their ratios matter, for the choice of a kernel.
-_COST_HISTOGRAM, _COST_RADIX = 2.0, 0.3
-_COST_PLANE, _COST_CELL, _COST_CALL = 0.3, 0.03, 0.7
+_LARGEST_TOTAL = 1 << 24
+"""Bins of all histograms together, for memory's sake."""
+
+_LANES = 4
+"""Copies of a histogram at which neighbouring items take turns: one bin again and again is slow to count."""
+
+_COST_CALL, _COST_MARGIN = 4000, 4
+"""Cost of a histogram, where an item costs 1: of a block, and of each bin when its margins are taken."""
+
+_NOBODY = range(0)
 
 
-def places_of(codes: npt.NDArray[np.signedinteger], targets: npt.NDArray[np.intp], n_places: int) -> Places:
-    """Places at which codes are counted.
+@dataclass(frozen=True)
+class Columns:
+    """Columns of codes, and the place at which each code is counted.
+
+    Parameters
+    ----------
+    codes : ndarray of signed int, shape (item, column, cell)
+    targets : sequence of int
+        Place of each code: of category ``c`` at ``c``, of outcome ``-1 - j`` at ``n_categories + j``, the
+        number of categories being ``len(targets) - 3``. A place that is negative or not below
+        ``n_places`` means "count nowhere"; codes that are neither category nor outcome go nowhere too.
+    n_places : int
+        Number of places.
+    chosen : sequence of int, optional
+        Which columns, in which order; all by default.
+    """
+
+    codes: Codes
+    targets: Sequence[int]
+    n_places: int
+    chosen: Sequence[int] | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are counted."""
+        return self.codes.shape[1] if self.chosen is None else len(self.chosen)
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories of the codes."""
+        return len(self.targets) - _N_OUTCOMES
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """Least and greatest code; all codes beyond an end of the scale are taken as the next one there."""
+        if not self.codes.size:
+            return 0, 0
+        below, above = -_N_OUTCOMES - 1, self.n_categories
+        low, high = (min(max(int(code), below), above) for code in (self.codes.min(), self.codes.max()))
+        return low, high
+
+    @property
+    def radix(self) -> int:
+        """How many codes there are within the bounds."""
+        return self.bounds[1] - self.bounds[0] + 1
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int, int]]:
+        """Codes that are counted: (code, place, length) of each run where code and place go up together."""
+        low, high = self.bounds
+        runs: list[tuple[int, int, int]] = []
+        for code in range(max(low, -_N_OUTCOMES), min(high + 1, self.n_categories)):
+            place = self.targets[code if code >= 0 else self.n_categories - 1 - code]
+            if not 0 <= place < self.n_places:
+                continue
+            if runs and (code - runs[-1][0], place - runs[-1][1]) == (runs[-1][2],) * 2:
+                runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
+            else:
+                runs.append((code, place, 1))
+        return runs
+
+    def block(self, items: slice, cells: slice = slice(None)) -> Codes:
+        """Codes of some items and cells, within the bounds: shape (cell, column, item), contiguous."""
+        part = self.codes[items, :, cells]
+        if self.chosen is None:
+            rows = np.ascontiguousarray(part.transpose(2, 1, 0))
+        else:
+            rows = np.empty((part.shape[2], len(self.chosen), part.shape[0]), dtype=part.dtype)
+            for row, column in enumerate(self.chosen):
+                rows[:, row] = part[:, column].T
+        low, high = self.bounds
+        return rows.clip(low, high) if low < -_N_OUTCOMES or high >= self.n_categories else rows
+
+    def counted(self, items: slice) -> npt.NDArray[np.bool_]:
+        """Which codes of some items are counted at some place: shape (cell, column, item)."""
+        rows = self.block(items)
+        out = np.zeros(rows.shape, dtype=np.bool_)
+        for code, _, length in self.runs:
+            out |= (rows >= code) & (rows < code + length)
+        return out
+
+    def at_places(self, counts: Tables, axis: int) -> Tables:
+        """Move an axis of counts from the codes within the bounds to their places."""
+        axis %= counts.ndim
+        out = np.zeros((*counts.shape[:axis], self.n_places, *counts.shape[axis + 1 :]), dtype=np.int64)
+        before = (slice(None),) * axis
+        for code, place, length in self.runs:
+            start = code - self.bounds[0]
+            out[(*before, slice(place, place + length))] += counts[(*before, slice(start, start + length))]
+        return out
+
+
+def places_of(codes: Codes, targets: npt.NDArray[np.intp], n_places: int) -> npt.NDArray[np.unsignedinteger]:
+    """Places at which codes are counted, label by label.
 
     Parameters
     ----------
     codes : ndarray of signed int, any shape
-        Categories ``>= 0``; outcomes ``-1, -2, ...``.
-    targets : ndarray of int, shape (n_categories + n_outcomes,)
-        Place of each code: of category ``c`` at ``c``, of outcome ``-1 - j`` at ``n_categories + j``; the
-        value ``n_places`` means "count nowhere". Here only its length and values matter; the split
-        into categories and outcomes is ``len(targets) - 3``.
+    targets : ndarray of int, shape (n_categories + 3,)
+        As in :class:`Columns`, with ``n_places`` for "count nowhere".
     n_places : int
         Number of places.
 
@@ -61,226 +162,220 @@ def places_of(codes: npt.NDArray[np.signedinteger], targets: npt.NDArray[np.intp
         The place, ``n_places`` for codes that are counted nowhere (masked, or outside the scale).
     """
     dtype: np.dtype[np.unsignedinteger] = np.dtype(np.uint8 if n_places < 255 else np.uint16)
-    n_categories = len(targets) - 3
+    n_categories = len(targets) - _N_OUTCOMES
     if codes.dtype.itemsize == 1:
         table = np.full(256, n_places, dtype=dtype)
-        table[np.arange(n_categories)] = targets[:n_categories]
+        reachable = min(n_categories, 128)  # int8 labels of a longer scale
+        table[:reachable] = targets[:reachable]
         table[[255, 254, 253]] = targets[n_categories:]
         return table[codes.view(np.uint8)]
     shifted = np.where(codes >= 0, codes, n_categories - 1 - codes.astype(np.int64))
-    inside = (codes < n_categories) & (codes >= -3)
+    inside = (codes < n_categories) & (codes >= -_N_OUTCOMES)
     extended = np.append(targets, n_places).astype(dtype)
     return extended[np.where(inside, shifted, len(targets))]
 
 
-def pair_tables(left: Places, right: Places | None, n_left: int, n_right: int) -> Tables:
-    """Joint counts of every column of ``left`` with every column of ``right``.
+def pair_tables(left: Columns, right: Columns | None = None) -> Tables:
+    """Joint counts of every column on the left with every column on the right.
 
     Parameters
     ----------
-    left : ndarray of uint, shape (item, A)
-        Places below ``n_left``; anything else is counted nowhere.
-    right : ndarray of uint, shape (item, B), or None
-        ``None`` pairs the columns of ``left`` with each other (and with themselves).
-    n_left, n_right : int
-        Numbers of places.
+    left, right : Columns
+        Of the same items and cells. Without ``right``, the columns of ``left`` with each other (and with
+        themselves).
 
     Returns
     -------
-    ndarray of int64, shape (A, B, n_left, n_right)
+    ndarray of int64, shape (cell, A, B, places, places)
     """
-    n_items, n_a = left.shape
     other = left if right is None else right
-    n_b = other.shape[1]
-    if n_items * n_a * n_b <= _SMALL:
-        return _one_bincount(left, other, n_left, n_right)
-    out = np.zeros((n_a, n_b, n_left, n_right), dtype=np.int64)
-    histograms: dict[_Joint, npt.NDArray[np.int64]] = {}
-    for start in range(0, n_items, _BLOCK):
-        a = _Block.of(left[start : start + _BLOCK], n_left)
-        b = a if right is None else _Block.of(right[start : start + _BLOCK], n_right)
-        joint = _joint_groups(a, b, symmetric=right is None)
-        if joint is not None and _groups_are_cheaper(a, b, joint, symmetric=right is None):
-            _count_groups(histograms, a, b, joint)
+    n_items, _, n_cells = left.codes.shape
+    shape = n_cells, left.n_columns, other.n_columns, left.radix, other.radix
+    if n_items * n_cells * left.n_columns * other.n_columns <= _SMALL:
+        counts = _one_bincount(left, right, shape)
+    else:
+        counts = np.zeros(shape, dtype=np.int64)
+        for cell in range(n_cells):
+            if right is None:
+                _count_each_other(counts[cell], left, cell)
+            else:
+                _count_across(counts[cell], left, right, cell)
+    return left.at_places(other.at_places(counts, -1), -2)
+
+
+def column_counts(columns: Columns) -> Tables:
+    """Counts of single columns.
+
+    Parameters
+    ----------
+    columns : Columns
+
+    Returns
+    -------
+    ndarray of int64, shape (cell, column, place)
+    """
+    n_items, _, n_cells = columns.codes.shape
+    n, radix = columns.n_columns, columns.radix
+    counts = np.zeros((n_cells, n, radix), dtype=np.int64)
+    if n_items * n_cells * n <= _SMALL:
+        column = np.arange(0, counts.size, radix).reshape(n_cells, n, 1)
+        joint = columns.block(slice(None)) - np.int64(columns.bounds[0]) + column
+        counts = np.bincount(joint.ravel(), minlength=counts.size).reshape(counts.shape)
+    else:
+        size = min(_sizes(n), key=lambda size: _cost(-(-n // size), radix**size, columns, columns))
+        groups = _groups(n, size)
+        for cell in range(n_cells):
+            patterns = _histograms(columns, None, cell, [(group, _NOBODY) for group in groups])
+            for x in range(size):
+                of_column = patterns.reshape(len(groups), radix**x, radix, -1).sum((1, 3))
+                counts[cell, [group[x] for group in groups]] = of_column
+    return columns.at_places(counts, -1)
+
+
+def _one_bincount(left: Columns, right: Columns | None, shape: tuple[int, ...]) -> Tables:
+    rows = left.block(slice(None)) - np.int64(left.bounds[0])
+    columns = rows if right is None else right.block(slice(None)) - np.int64(right.bounds[0])
+    *pairs, radix_a, radix_b = shape
+    table = np.arange(0, math.prod(shape), radix_a * radix_b).reshape(*pairs, 1)
+    joint = (rows * radix_b)[:, :, None] + columns[:, None] + table
+    return np.bincount(joint.ravel(), minlength=math.prod(shape)).reshape(shape)
+
+
+# --------------------------------------------------------------------------------------- groups of raters
+
+
+def _count_each_other(tables: Tables, columns: Columns, cell: int) -> None:
+    """Fill tables (A, A, radix, radix) of one cell with the pairs of columns of one side."""
+    n, radix = columns.n_columns, columns.radix
+
+    def cost(size: int) -> float:
+        if size == n:
+            return _cost(1, radix**n, columns, columns)
+        n_groups = -(-n // size)
+        return _cost(n_groups * (n_groups - 1) // 2, radix ** (2 * size), columns, columns)
+
+    size = min(_sizes(n), key=cost)
+    groups = _groups(n, size)
+    joint = list(itertools.combinations(groups, 2)) or [(groups[0], _NOBODY)]
+    patterns = _histograms(columns, None, cell, joint)
+    _fill_across(tables, joint, patterns, radix, radix)
+    alone = {b: square.sum(0) for (_, b), square in zip(joint, patterns, strict=True)}
+    alone |= {a: square.sum(1) for (a, _), square in zip(joint, patterns, strict=True)}
+    _fill_each_other(tables, groups, np.stack([alone[group] for group in groups]), radix)
+    i, j = np.triu_indices(n, 1)
+    tables[j, i] = tables[i, j].swapaxes(1, 2)
+
+
+def _count_across(tables: Tables, left: Columns, right: Columns, cell: int) -> None:
+    """Fill tables (A, B, radix, radix) of one cell with the pairs of columns of two sides."""
+    n_a, n_b = left.n_columns, right.n_columns
+
+    def cost(sizes: tuple[int, int]) -> float:
+        a, b = sizes
+        return _cost(-(-n_a // a) * -(-n_b // b), left.radix**a * right.radix**b, left, right)
+
+    size_a, size_b = min(itertools.product(_sizes(n_a), _sizes(n_b)), key=cost)
+    joint = list(itertools.product(_groups(n_a, size_a), _groups(n_b, size_b)))
+    _fill_across(tables, joint, _histograms(left, right, cell, joint), left.radix, right.radix)
+
+
+def _histograms(
+    left: Columns, right: Columns | None, cell: int, joint: Sequence[tuple[range, range]]
+) -> Tables:
+    """Counts of the joint patterns of pairs of groups: shape (pair of groups, pattern, pattern)."""
+    other = left if right is None else right
+    span_a, span_b = left.radix ** len(joint[0][0]), other.radix ** len(joint[0][1])
+    n_lanes = _n_lanes(span_a * span_b)
+    dtype: np.dtype[np.integer] = np.dtype(np.uint16 if span_a * span_b < _LARGEST_HISTOGRAM else np.int64)
+    firsts, seconds = dict.fromkeys(a for a, _ in joint), dict.fromkeys(b for _, b in joint if b)
+    out = np.zeros((len(joint), n_lanes * span_a * span_b), dtype=np.int64)
+    step = _block_items(left, other)
+    for start in range(0, len(left.codes), step):
+        items, cells = slice(start, start + step), slice(cell, cell + 1)
+        rows = left.block(items, cells)[0]
+        if right is None:
+            codes_a = codes_b = {group: _joint_code(rows, group, left, dtype) for group in firsts | seconds}
         else:
-            _add_planes(out, a, b, symmetric=right is None)
-    _add_margins(out, histograms, symmetric=right is None)
-    if right is None:
-        for i, j in itertools.combinations(range(n_a), 2):
-            out[j, i] = out[i, j].T
-    return out
+            codes_a = {group: _joint_code(rows, group, left, dtype) for group in firsts}
+            rows = right.block(items, cells)[0]
+            codes_b = {group: _joint_code(rows, group, right, dtype) for group in seconds}
+        lane = np.arange(rows.shape[1]).astype(dtype) % n_lanes * span_a
+        in_lanes = {a: codes_a[a] + lane for a in firsts}
+        for (a, b), counts in zip(joint, out, strict=True):
+            code = in_lanes[a] * dtype.type(span_b) + codes_b[b] if b else in_lanes[a]
+            counts += np.bincount(code, minlength=len(counts))
+    return out.reshape(len(joint), n_lanes, span_a, span_b).sum(1)
 
 
-def _one_bincount(left: Places, right: Places, n_left: int, n_right: int) -> Tables:
-    n_a, n_b = left.shape[1], right.shape[1]
-    width, height = n_left + 1, n_right + 1
-    row = left.astype(np.int64) + np.arange(n_a) * (n_b * width)
-    column = right.astype(np.int64) + np.arange(n_b) * (width * height)
-    joint = (row * height)[:, :, None] + column[:, None, :]
-    counts = np.bincount(joint.ravel(), minlength=n_a * n_b * width * height)
-    return counts.reshape(n_a, n_b, width, height)[:, :, :n_left, :n_right].astype(np.int64)
+def _joint_code(
+    rows: Codes, group: range, columns: Columns, dtype: np.dtype[np.integer]
+) -> npt.NDArray[np.integer]:
+    """One number per item for the codes of a group: digits from 0, the first column most significant."""
+    signed = np.dtype(f"i{dtype.itemsize}")
+    code = rows[group[0]].astype(signed)  # may wrap around until the least code is taken away
+    for column in group[1:]:
+        code *= signed.type(columns.radix)
+        code += rows[column]
+    least = columns.bounds[0] * sum(columns.radix**digit for digit in range(len(group)))
+    code = code.view(dtype)
+    code -= np.array(least).astype(dtype)
+    return code
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Some items, rater-major, and the places that occur in them."""
-
-    places: Places  # (rater, item)
-    used: npt.NDArray[np.intp]
-    complete: bool  # every code is counted somewhere
-
-    @classmethod
-    def of(cls, places: Places, n_places: int) -> _Block:
-        block: Places = np.ascontiguousarray(places.T)
-        low, high = (int(block.min()), int(block.max())) if block.size else (0, -1)
-        inside = range(low + 1, min(high, n_places))
-        used = [place for place in inside if (block == place).any()]
-        if low < n_places and high >= 0:
-            used = sorted({low, *used} | ({high} if high < n_places else set()))
-        return cls(block, np.array(used, dtype=np.intp), high < n_places)
-
-    @property
-    def n_raters(self) -> int:
-        return len(self.places)
-
-    @property
-    def radix(self) -> int:
-        return len(self.used) + (not self.complete)
-
-    @property
-    def counted(self) -> npt.NDArray[np.intp]:
-        """Places that get a bit plane: the last one follows from the others where nothing is left out."""
-        return self.used[:-1] if self.complete else self.used
-
-    def compact(self) -> Places:
-        """Places renumbered over those in use; the last number is "count nowhere" where it occurs."""
-        if self.complete and len(self.used) == self.used[-1] - self.used[0] + 1:
-            return self.places if self.used[0] == 0 else self.places - self.places.dtype.type(self.used[0])
-        table = np.full(int(np.iinfo(self.places.dtype).max) + 1, len(self.used), dtype=self.places.dtype)
-        table[self.used] = np.arange(len(self.used))
-        return table[self.places]
-
-    def planes(self) -> npt.NDArray[np.uint64]:
-        """One bit per (rater, counted place, item), in words of 64 items."""
-        n_raters, n_items = self.places.shape
-        planes = np.zeros((n_raters, len(self.counted), -(-n_items // 64) * 8), dtype=np.uint8)
-        for position, place in enumerate(self.counted):
-            packed = np.packbits(self.places == place, axis=1)
-            planes[:, position, : packed.shape[1]] = packed
-        return planes.view(np.uint64)
-
-
-def _groups_are_cheaper(
-    a: _Block, b: _Block, joint: Sequence[tuple[list[int], list[int]]], *, symmetric: bool
-) -> bool:
-    n_pairs = a.n_raters * (a.n_raters + 1) / 2 if symmetric else a.n_raters * b.n_raters
-    cells = len(a.counted) * len(b.counted)
-    n_planes = a.n_raters * len(a.counted) + (0 if symmetric else b.n_raters * len(b.counted))
-    by_groups = sum(_COST_HISTOGRAM + _COST_RADIX * (len(x) + len(y)) for x, y in joint)
-    by_planes = _COST_PLANE * n_planes + _COST_CELL * n_pairs * cells + _COST_CALL * a.n_raters
-    return by_groups < by_planes
-
-
-def _joint_groups(a: _Block, b: _Block, *, symmetric: bool) -> list[tuple[list[int], list[int]]] | None:
-    """Pairs of groups of raters whose joint patterns make one histogram each; ``None`` where none fits."""
-    if not len(a.used) or not len(b.used) or a.radix * b.radix > _LARGEST_HISTOGRAM:
-        return None
-    if symmetric and a.radix**a.n_raters <= _LARGEST_HISTOGRAM:
-        return [(list(range(a.n_raters)), [])]
-    size = 1
-    while (a.radix * b.radix) ** (size + 1) <= _LARGEST_HISTOGRAM:
-        size += 1
-    groups_a, groups_b = (
-        [list(range(n))[start : start + size] for start in range(0, n, size)]
-        for n in (a.n_raters, b.n_raters)
-    )
-    return list(itertools.combinations(groups_a, 2) if symmetric else itertools.product(groups_a, groups_b))
-
-
-@dataclass(frozen=True)
-class _Joint:
-    """Which raters and places a histogram counts jointly."""
-
-    raters_a: tuple[int, ...]
-    raters_b: tuple[int, ...]
-    used_a: tuple[int, ...]
-    used_b: tuple[int, ...]
-    shape: tuple[int, ...]
-
-
-def _count_groups(
-    histograms: dict[_Joint, npt.NDArray[np.int64]],
-    a: _Block,
-    b: _Block,
-    joint: Sequence[tuple[list[int], list[int]]],
+def _fill_across(
+    tables: Tables, joint: Sequence[tuple[range, range]], patterns: Tables, radix_a: int, radix_b: int
 ) -> None:
-    """Add the joint patterns of each pair of groups to its histogram."""
-    small_a, small_b = a.compact(), b.compact()
-    for group_a, group_b in joint:
-        columns = [(small_a[r], a.radix) for r in group_a] + [(small_b[r], b.radix) for r in group_b]
-        code = np.zeros(a.places.shape[1], dtype=np.uint16)
-        for column, radix in columns:
-            code *= np.uint16(radix)
-            code += column
-        shape = tuple(radix for _, radix in columns)
-        key = _Joint(tuple(group_a), tuple(group_b), tuple(a.used), tuple(b.used), shape)
-        counts = np.bincount(code, minlength=int(np.prod(shape)))
-        if key in histograms:
-            histograms[key] += counts
-        else:
-            histograms[key] = counts.astype(np.int64)
+    """Fill in the pairs across groups from the histograms (pair of groups, pattern, pattern)."""
+    n, _, span_b = patterns.shape
+    size_a, size_b = len(joint[0][0]), len(joint[0][1])
+    of_row = np.stack(
+        [patterns.reshape(n, radix_a**x, radix_a, -1, span_b).sum((1, 3)) for x in range(size_a)]
+    )
+    rows = [[a[x] for a, _ in joint] for x in range(size_a)]
+    for y in range(size_b):
+        of_pair = of_row.reshape(size_a, n, radix_a, radix_b**y, radix_b, -1).sum((3, 5))
+        tables[rows, [b[y] for _, b in joint]] = of_pair
 
 
-def _add_margins(out: Tables, histograms: dict[_Joint, npt.NDArray[np.int64]], *, symmetric: bool) -> None:
-    """Add the two-rater margins of the histograms to the pair tables."""
-    done: set[tuple[tuple[int, int], tuple[int, ...], int]] = set()
-    for key, counts in histograms.items():
-        axes = range(len(key.shape))
-        raters = key.raters_a + key.raters_b
-        split = len(key.raters_a)
-        pairs = (
-            itertools.combinations_with_replacement(axes, 2)
-            if symmetric
-            else itertools.product(axes[:split], axes[split:])
-        )
-        for x, y in pairs:
-            pair = raters[x], raters[y]
-            if symmetric:
-                seen = pair, key.used_a, key.shape[0]
-                if seen in done:
-                    continue  # two raters of one group meet in several histograms
-                done.add(seen)
-            others = tuple(axis for axis in axes if axis not in (x, y))
-            table = counts.reshape(key.shape).sum(others)
-            table = np.diag(table) if x == y else table
-            cells = table[: len(key.used_a), : len(key.used_b)]
-            out[pair][np.ix_(key.used_a, key.used_b)] += cells
+def _fill_each_other(tables: Tables, groups: Sequence[range], patterns: Tables, radix: int) -> None:
+    """Fill in the pairs within groups from the histograms (group, pattern), half by half."""
+    size = len(groups[0])
+    if size == 1:
+        columns = [[group[0]] for group in groups]
+        tables[columns, columns, range(radix), range(radix)] = patterns
+        return
+    half = size // 2
+    joint = [(group[:half], group[half:]) for group in groups]
+    square = patterns.reshape(len(groups), radix**half, -1)
+    _fill_across(tables, joint, square, radix, radix)
+    _fill_each_other(tables, [a for a, _ in joint], square.sum(2), radix)
+    _fill_each_other(tables, [b for _, b in joint], square.sum(1), radix)
 
 
-def _add_planes(out: Tables, a: _Block, b: _Block, *, symmetric: bool) -> None:
-    """Add population counts of the AND of planes to the pair tables."""
-    n_items = a.places.shape[1]
-    planes_a = a.planes()
-    planes_b = planes_a if symmetric else b.planes()
-    margin_a, margin_b = _popcount(planes_a), _popcount(planes_b)
-    words = max(1, planes_a.shape[1] * planes_b.shape[1] * planes_a.shape[2])
-    step = max(1, _LARGEST_GRAM // words)
-    for i in range(a.n_raters):
-        for first in range(i if symmetric else 0, b.n_raters, step):
-            last = min(first + step, b.n_raters)
-            cells = _popcount(planes_a[i][None, :, None] & planes_b[first:last, None])
-            table = np.zeros((last - first, len(a.used), len(b.used)), dtype=np.int64)
-            n_a, n_b = len(a.counted), len(b.counted)
-            table[:, :n_a, :n_b] = cells
-            if n_b < len(b.used):
-                table[:, :n_a, n_b] = margin_a[i] - cells.sum(2)
-            if n_a < len(a.used):
-                table[:, n_a, :n_b] = margin_b[first:last] - cells.sum(1)
-            if n_a < len(a.used) and n_b < len(b.used):
-                table[:, n_a, n_b] = n_items - margin_a[i].sum() - table[:, n_a, :n_b].sum(1)
-            rows = np.arange(first, last)
-            out[i][np.ix_(rows, a.used, b.used)] += table
+def _block_items(left: Columns, right: Columns) -> int:
+    return max(1, min(_BLOCK_ITEMS, _BLOCK_LABELS // (left.n_columns + right.n_columns)))
 
 
-def _popcount(planes: npt.NDArray[np.uint64]) -> Tables:
-    return np.bitwise_count(planes).sum(-1, dtype=np.uint32).astype(np.int64)
+def _cost(n_histograms: int, bins: int, left: Columns, right: Columns) -> float:
+    """Cost of counting joint patterns, about one nanosecond a unit; infinite where there is no room."""
+    all_bins = bins * _n_lanes(bins)
+    if bins > _LARGEST_HISTOGRAM or n_histograms * all_bins > _LARGEST_TOTAL:
+        return math.inf
+    n_items = len(left.codes)
+    n_blocks = -(-n_items // _block_items(left, right))
+    return n_histograms * (n_items + n_blocks * (all_bins + _COST_CALL) + _COST_MARGIN * all_bins)
+
+
+def _n_lanes(bins: int) -> int:
+    return max(1, min(_LANES, _LARGEST_HISTOGRAM // bins))
+
+
+def _sizes(n_columns: int) -> list[int]:
+    """Sizes of groups worth a look, the least first: for every number of groups the smallest."""
+    return sorted({-(-n_columns // n_groups) for n_groups in range(1, n_columns + 1)})
+
+
+def _groups(n_columns: int, size: int) -> list[range]:
+    """Columns in groups of one size; the last one reaches back into the one before where it has to."""
+    starts = [min(start, n_columns - size) for start in range(0, n_columns, size)]
+    return [range(start, start + size) for start in starts]

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.codes import N_OUTCOMES, n_raw, to_codes
-from xjudge.statistics._tables import Columns, column_counts, pair_tables
+from xjudge.statistics._tables import Columns, column_counts, pair_tables, places_of
 
 __all__ = [
     "ITEM_SUPPORT",
