@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from xjudge.errors import ProtocolError
+from xjudge.errors import ProtocolError, listing
 from xjudge.scale import Category, Scale, category_key, plain_category
 
 __all__ = ["ScaleMap", "at_least", "merge", "one_of", "scale_map_from_json"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ScaleMap:
     """How the categories of the data become the categories of the protocol; see :func:`at_least`,
     :func:`one_of` and :func:`merge`.
@@ -28,6 +28,17 @@ class ScaleMap:
             end = f", positive={self.values[0]!r}" if self.values else ""
             return f"merge({{{inner}}}{end})"
         return f"{self.kind}({', '.join(repr(value) for value in self.values)})"
+
+    def _key(self) -> tuple[object, ...]:
+        # as labels are matched: True is not 1
+        pairs = tuple((category_key(old), category_key(new)) for old, new in self.pairs)
+        return self.kind, tuple(category_key(value) for value in self.values), pairs
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, ScaleMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def to_json_object(self) -> dict[str, Any]:
         """Content for JSON."""
@@ -78,9 +89,17 @@ class ScaleMap:
             raise ProtocolError(f"{self!r} leaves one category of {scale!r}; agreement needs two.")
         new_codes = tuple([category_key(v) for v in order].index(category_key(name)) for name in names)
         if self.values:
-            positive = [category_key(v) for v in order].index(category_key(self.values[0]))
+            keys = [category_key(v) for v in order]
+            if len(order) != 2 or category_key(self.values[0]) not in keys:
+                raise ProtocolError(
+                    f"{self!r} needs two categories, one of them {self.values[0]!r}, and makes of {scale!r} "
+                    f"{listing(order, most=9)}. Name every category in the mapping, or use `xj.one_of(...)`."
+                )
+            positive = keys.index(category_key(self.values[0]))
             codes = tuple(int(code == positive) for code in new_codes)
             return Scale.binary(negative=order[1 - positive], positive=order[positive]), codes
+        if scale.kind == "binary":  # new words for the two; negative stays negative
+            return Scale.binary(*order), new_codes
         keeps_order = scale.kind in ("ordinal", "interval") and list(new_codes) == sorted(new_codes)
         return (Scale.ordinal(order) if keeps_order else Scale.nominal(order)), new_codes
 
@@ -114,7 +133,8 @@ def one_of(*values: Category) -> ScaleMap:
     """
     if not values:
         raise ProtocolError("`one_of` needs at least one category.")
-    return ScaleMap("one_of", tuple(plain_category(value) for value in values))
+    once = {category_key(value): plain_category(value) for value in values}
+    return ScaleMap("one_of", tuple(once.values()))
 
 
 def merge(mapping: Mapping[Category, Category], positive: Category | None = None) -> ScaleMap:
@@ -127,6 +147,17 @@ def merge(mapping: Mapping[Category, Category], positive: Category | None = None
     positive : str, int or float, optional
         With two categories left: which of them is positive (the protocol's scale is then binary).
 
+    Raises
+    ------
+    ProtocolError
+        Nothing to merge, or more than two new names and a ``positive`` one. What only a scale can tell
+        (unknown categories, one category left) is told by :meth:`xjudge.Protocol.resolve`.
+
+    Notes
+    -----
+    Without ``positive`` a binary scale stays binary, an ordinal or interval scale becomes ordinal where the
+    mapping keeps the order, and every other scale is nominal.
+
     Examples
     --------
     >>> import xjudge as xj
@@ -134,15 +165,19 @@ def merge(mapping: Mapping[Category, Category], positive: Category | None = None
     >>> xj.Protocol(scale_map=bad).resolve(xj.Scale.ordinal(["awful", "poor", "good"])).scale
     Scale.ordinal(['bad', 'good'])
     """
+    if not isinstance(mapping, Mapping):
+        raise ProtocolError(f"`merge` needs a mapping from old to new categories; got {mapping!r}.")
     pairs = tuple((plain_category(old), plain_category(new)) for old, new in mapping.items())
     if not pairs:
         raise ProtocolError("`merge` needs at least one category to merge or rename.")
     if positive is None:
         return ScaleMap("merge", (), pairs)
-    if category_key(positive) not in {category_key(new) for _, new in pairs}:
-        raise ProtocolError(f"`merge`: the positive category {positive!r} is not among the new names.")
-    if len({category_key(new) for _, new in pairs}) != 2:
-        raise ProtocolError("`merge` with `positive` needs a mapping onto exactly two categories.")
+    new_names = {category_key(new) for _, new in pairs} | {category_key(positive)}
+    if len(new_names) > 2:
+        raise ProtocolError(
+            f"`merge` with `positive={positive!r}` needs a mapping onto two categories; it names "
+            f"{listing([name for _, name in sorted(new_names, key=str)], most=9)}."
+        )
     return ScaleMap("merge", (plain_category(positive),), pairs)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge._scale_map import ScaleMap, at_least, merge, one_of, scale_map_from_json
-from xjudge.codes import EXCLUDED, OUTCOMES, n_raw, raw_index
+from xjudge.codes import EXCLUDED, OUTCOMES, n_raw, raw_index, unused_name
 from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.scale import Category, Scale, plain_category
+from xjudge.scale import Category, Scale, category_key, plain_category
 
 __all__ = [
     "Cut",
@@ -43,18 +43,44 @@ Aggregate = Literal["micro", "macro", "item"]
 
 
 def decimal(value: float | int | str | Fraction) -> Fraction:
-    """Read a threshold as the decimal that is written: ``0.05`` is 1/20, not its binary neighbour."""
-    return value if isinstance(value, Fraction) else Fraction(str(value))
+    """Read a threshold as the decimal that is written: ``0.05`` is 1/20, not its binary neighbour.
+
+    Raises
+    ------
+    ProtocolError
+        For what is no finite number.
+    """
+    try:
+        return value if isinstance(value, Fraction) else Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise ProtocolError(f"A threshold must be a finite number such as 0.05; got {value!r}.") from None
+
+
+def _as_written(threshold: str) -> str:
+    """A threshold as an argument that is read as the same decimal: ``0.6``, but ``'1/3'`` as text."""
+    try:
+        as_number = threshold in (repr(float(threshold)), f"{float(threshold):.0f}")
+    except ValueError:
+        as_number = False
+    return threshold if as_number else repr(threshold)
 
 
 # --------------------------------------------------------------------------------------- parts of a protocol
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RecodeTo:
     """Recode an outcome to a category; see :func:`recode_to`."""
 
     category: Category
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecodeTo):
+            return NotImplemented
+        return category_key(self.category) == category_key(other.category)
+
+    def __hash__(self) -> int:
+        return hash(category_key(self.category))
 
     def __repr__(self) -> str:
         return f"recode_to({self.category!r})"
@@ -78,7 +104,7 @@ class ItemRule:
 
     def __repr__(self) -> str:
         return {
-            "weighted_share": f"weighted_share({self.cut})",
+            "weighted_share": f"weighted_share({_as_written(self.cut or '')})",
             "all_positive": "all_positive()",
             "sum": "'sum'",
         }[self.kind]
@@ -107,7 +133,7 @@ class Cut:
     at: str
 
     def __repr__(self) -> str:
-        return f"cut({self.at})"
+        return f"cut({_as_written(self.at)})"
 
 
 def cut(at: float | str) -> Cut:
@@ -127,7 +153,7 @@ _OUTCOME_WORDS = {"ca": "cannot assess", "invalid": "invalid", "tie": "tie"}
 # ------------------------------------------------------------------------------------------------- protocol
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Protocol:
     """A measurement protocol: scale map, population, handling of outcomes, aggregation.
 
@@ -300,6 +326,13 @@ class Protocol:
                 shown.append(f"{field.name}={value!r}")
         return f"Protocol({', '.join(shown)})"
 
+    def __eq__(self, other: object) -> bool:
+        # as labels are matched: a population {"turn": [1]} is not {"turn": [True]}
+        return self.to_json() == other.to_json() if isinstance(other, Protocol) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
     # -------------------------------------------------------------------------------------------------- JSON
 
     def to_json(self) -> str:
@@ -324,19 +357,32 @@ class Protocol:
 
     @classmethod
     def from_json(cls, text: str) -> Protocol:
-        """Protocol from what :meth:`to_json` wrote."""
-        content = json.loads(text)
-        extraction = content["extraction"]
-        weights = content["criterion_weights"]
-        return cls(
-            scale_map=scale_map_from_json(content["scale_map"]),
-            population=content["population"],
-            **{name: _handling_from(content[name]) for name in ("ca", "invalid", "tie")},
-            aggregate=content["aggregate"],
-            criterion_weights=None if weights is None else dict(weights),
-            item_rule=None if content["item_rule"] is None else ItemRule(*content["item_rule"]),
-            extraction=Cut(extraction["cut"]) if isinstance(extraction, dict) else extraction,
-        )
+        """Protocol from what :meth:`to_json` wrote.
+
+        Raises
+        ------
+        ProtocolError
+            For any other text.
+        """
+        try:
+            content = json.loads(text)
+            extraction = content["extraction"]
+            rule = content["item_rule"]
+            return cls(
+                scale_map=scale_map_from_json(content["scale_map"]),
+                population=content["population"],
+                **{name: _handling_from(content[name]) for name in ("ca", "invalid", "tie")},
+                aggregate=content["aggregate"],
+                criterion_weights=content["criterion_weights"],
+                item_rule=None if rule is None else ItemRule(*rule),
+                extraction=Cut(extraction["cut"]) if isinstance(extraction, dict) else extraction,
+            )
+        except ProtocolError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ProtocolError(
+                f"{text!r} is not the JSON of a protocol; it is what `protocol.to_json()` returns."
+            ) from None
 
     # ----------------------------------------------------------------------------------------------- resolve
 
@@ -358,40 +404,34 @@ class Protocol:
         ProtocolError
             Whatever the scale cannot carry, with the reason; all of it in one message.
         """
-        problems: list[str] = []
+        problems = _data_problems(self, scale)
         mapped, codes = scale, tuple(range(scale.n_categories))
         if self.scale_map is not None:
             try:
                 mapped, codes = self.scale_map.apply(scale)
-            except ProtocolError as error:
-                problems.append(str(error))
-                codes = tuple(min(code, mapped.n_categories - 1) for code in codes)
+            except ProtocolError as error:  # what needs the mapped scale cannot be said
+                raise ProtocolError(" ".join([str(error), *problems])) from None
         targets = dict(enumerate(codes))
         targets |= {raw_index(name, scale.n_categories): code for name, code in OUTCOMES.items()}
         added: list[Category] = []
-
-        if self.tie != "category":
-            if scale.tie is None:
-                problems.append(f"`tie={self.tie!r}` needs a pairwise scale with a tie; this is {scale!r}.")
-            else:
-                place = scale.index(scale.tie)
-                targets[place] = _handled("tie", self.tie, mapped, scale, codes, added, problems, EXCLUDED)
-        acts_on_criteria = self.aggregate != "item"
-        for name in ("ca", "invalid"):
+        wrong: list[str] = []  # of the handlings
+        places = {"tie": None if scale.tie is None else scale.index(scale.tie)}
+        places |= {name: raw_index(name, scale.n_categories) for name in ("ca", "invalid")}
+        for name, place in places.items():
             how = getattr(self, name)
-            if how == "category" and not acts_on_criteria:
+            if place is None or (name == "tie" and how == "category"):
+                continue
+            if how == "category" and self.aggregate == "item":
                 continue  # acts on the item verdict, once the criteria are combined
-            place = raw_index(name, scale.n_categories)
-            targets[place] = _handled(name, how, mapped, scale, codes, added, problems, OUTCOMES[name])
-        if self.item_rule is not None and self.item_rule.kind != "sum" and mapped.kind != "binary":
-            problems.append(
-                f"{self.item_rule!r} needs positive and negative criteria; {mapped!r} has none. Add a "
-                "`scale_map`."
-            )
-        if self.item_rule is not None and self.item_rule.kind == "sum" and not mapped.ordered:
-            problems.append(f"item_rule='sum' adds scores, and {mapped!r} has no order.")
-        if self.extraction is not None:
-            problems += _extraction_problems(self.extraction, scale, mapped)
+            remains = OUTCOMES.get(name, EXCLUDED)
+            targets[place] = _handled(name, how, mapped, scale, codes, added, wrong, remains)
+        tie = places["tie"]
+        if tie is not None and codes[tie] not in targets.values():
+            if mapped.n_categories > 2:
+                mapped, targets = _without(codes[tie], mapped, targets)
+            elif not wrong:  # a handling put right might reach it
+                wrong.append(f"`tie={self.tie!r}` leaves one category of {mapped!r}; agreement needs two.")
+        problems += wrong + _mapped_problems(self, mapped)
         if problems:
             raise ProtocolError(" ".join(problems))
         final = mapped if not added else Scale.nominal([*mapped.categories, *added])
@@ -410,7 +450,8 @@ class Resolved:
     raw : Scale
         The scale of the data.
     mapped : Scale
-        The scale after the scale map, before outcomes become categories.
+        The scale after the scale map, before outcomes become categories; without the tie where the
+        protocol leaves it out or counts it as another category.
     scale : Scale
         The scale of the protocol's tables: ``mapped`` and the outcomes that are categories.
     targets : tuple of int
@@ -459,14 +500,10 @@ def _handled(
     """Where an outcome goes; problems are collected, so that one message names them all."""
     if how == "exclude":
         return remains
+    if mapped.kind == "continuous":
+        return remains  # a problem of the data, already told
     if how == "category":
-        label = {"ca": "CA", "invalid": "invalid"}[name]
-        if mapped.kind == "continuous":
-            problems.append(f"`{name}='category'` needs categories, and a continuous scale has none.")
-            return remains
-        if mapped.find(label) is not None:
-            label = f"<{label}>"
-        added.append(label)
+        added.append(unused_name({"ca": "CA", "invalid": "invalid"}[name], [*mapped.categories, *added]))
         return mapped.n_categories + len(added) - 1
     if how == "negative":
         if mapped.kind != "binary":
@@ -486,40 +523,93 @@ def _handled(
     return code
 
 
-def _extraction_problems(extraction: Extraction, raw: Scale, mapped: Scale) -> list[str]:
-    if raw.kind == "continuous":
-        return [f"extraction={extraction!r} reads categories, and a continuous scale has none."]
-    if isinstance(extraction, Cut) and mapped.kind != "binary":
-        return [f"extraction={extraction!r} needs a positive category, and {mapped!r} has none."]
-    if extraction == "expected" and raw.kind not in ("ordinal", "interval", "binary"):
-        return [f"extraction='expected' needs an ordered scale, and {raw!r} has no order."]
-    return []
+def _without(code: int, mapped: Scale, targets: dict[int, int]) -> tuple[Scale, dict[int, int]]:
+    """Take out the category of the tie, which no label can reach any more.
+
+    What cannot be said under a protocol is none of its categories: without ties a pairwise scale has two,
+    and the coefficients of two categories apply.
+    """
+    rest = [category for place, category in enumerate(mapped.categories) if place != code]
+    shifted = {place: target - (target > code) for place, target in targets.items()}
+    return (Scale.pairwise(*rest) if mapped.kind == "pairwise" else Scale.nominal(rest)), shifted
+
+
+def _data_problems(protocol: Protocol, scale: Scale) -> list[str]:
+    """What the scale of the data cannot carry, whatever the scale map."""
+    problems = []
+    if protocol.tie != "category" and scale.tie is None:
+        problems.append(f"`tie={protocol.tie!r}` needs a pairwise scale with a tie; this is {scale!r}.")
+    extraction = protocol.extraction
+    if scale.kind == "continuous":
+        problems += [
+            f"`{name}={how!r}` needs categories, and a continuous scale has none."
+            for name, how in (("ca", protocol.ca), ("invalid", protocol.invalid))
+            if how != "exclude"
+        ]
+        if extraction is not None:
+            problems.append(f"extraction={extraction!r} reads categories, and a continuous scale has none.")
+    elif extraction == "expected" and scale.kind not in ("ordinal", "interval", "binary"):
+        problems.append(f"extraction='expected' needs an ordered scale, and {scale!r} has no order.")
+    return problems
+
+
+def _mapped_problems(protocol: Protocol, mapped: Scale) -> list[str]:
+    """What the scale after the scale map cannot carry."""
+    problems = []
+    rule, extraction = protocol.item_rule, protocol.extraction
+    if rule is not None and rule.kind != "sum" and mapped.kind != "binary":
+        problems.append(
+            f"item_rule={rule!r} needs positive and negative criteria, and {mapped!r} has none. Add a "
+            "`scale_map`."
+        )
+    if rule is not None and rule.kind == "sum" and not mapped.ordered:
+        problems.append(f"item_rule='sum' adds scores, and {mapped!r} has no order.")
+    if isinstance(extraction, Cut) and mapped.kind not in ("binary", "continuous"):
+        problems.append(f"extraction={extraction!r} needs a positive category, and {mapped!r} has none.")
+    return problems
 
 
 def _frozen_population(population: Any) -> Any:
     if population is None or isinstance(population, str):
         return population
-    pairs = population.items() if isinstance(population, Mapping) else population
     frozen = []
-    for name, values in pairs:
-        many = isinstance(values, Iterable) and not isinstance(values, str)
+    for name, values in _pairs(population, "population", "{coordinate: values} or the name of a variable"):
+        if isinstance(values, np.ndarray):
+            values = values.ravel()
+        many = isinstance(values, Iterable) and not isinstance(values, str | bytes)
         chosen = tuple(values) if many else (values,)
         if not chosen:
             raise ProtocolError(f"`population`: no value is given for {name!r}, so no case would remain.")
         try:
             frozen.append((str(name), tuple(plain_category(value) for value in chosen)))
-        except StructureError as error:
-            raise ProtocolError(f"`population`: {error}") from None
+        except StructureError:
+            raise ProtocolError(
+                f"`population`: the values of {name!r} must be text, finite numbers or booleans; "
+                f"got {listing(chosen)}."
+            ) from None
     if not frozen:
         raise ProtocolError("`population` names no coordinate; use None for all cases.")
     return tuple(frozen)
 
 
+def _pairs(given: Any, field: str, what: str) -> list[tuple[Any, Any]]:
+    """Items of a mapping (a dict, a Series, or the pairs of JSON)."""
+    try:
+        return [(name, value) for name, value in (given.items() if hasattr(given, "items") else given)]
+    except (TypeError, ValueError):
+        raise ProtocolError(f"`{field}` is {what}; got {given!r}.") from None
+
+
 def _frozen_weights(weights: Any) -> Any:
     if weights is None:
         return None
-    pairs = weights.items() if isinstance(weights, Mapping) else weights
-    frozen = tuple((plain_category(name), float(weight)) for name, weight in pairs)
+    pairs = _pairs(weights, "criterion_weights", "{criterion: weight}")
+    try:
+        frozen = tuple((plain_category(name), float(weight)) for name, weight in pairs)
+    except (TypeError, ValueError):  # StructureError, of a name that is none, included
+        raise ProtocolError(
+            f"`criterion_weights` are numbers by criterion name; got {listing(pairs)}."
+        ) from None
     wrong = [name for name, weight in frozen if not (np.isfinite(weight) and weight >= 0)]
     if wrong or not any(weight > 0 for _, weight in frozen):
         raise ProtocolError(
@@ -542,10 +632,6 @@ def _map_words(scale_map: ScaleMap) -> str:
 
 def _handling_json(how: Handling) -> Any:
     return {"recode_to": how.category} if isinstance(how, RecodeTo) else how
-
-
-def _extraction_json(extraction: Extraction | None) -> Any:
-    return {"cut": extraction.at} if isinstance(extraction, Cut) else extraction
 
 
 def _handling_from(content: Any) -> Any:
