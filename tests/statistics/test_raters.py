@@ -512,6 +512,18 @@ class TestMechanism:
         want = [evaluate_raters(name, np.delete(self.counts, i, axis=0)).value for i in range(40)]
         np.testing.assert_allclose(got, want, atol=1e-12)
 
+    @pytest.mark.parametrize("name", OF_COUNTS)
+    def test_jackknife_of_resamples(self, name):
+        weights = np.array([[2, 0, 1, 0, 1], [0, 0, 0, 0, 5], [0, 0, 0, 0, 0]])
+        counts = self.counts[:5]
+        got = jackknife(name, counts, item_weights=weights)
+        for row, w in enumerate(weights):
+            for item in range(5):
+                less = w - np.where((np.arange(5) == item) & (w > 0), 1, 0)
+                want = evaluate_raters(name, counts, item_weights=less)
+                assert got.value[row, item] == pytest.approx(want.value, abs=1e-12, nan_ok=True)
+                assert got.reason[row, item] == want.reason
+
     def test_jackknife_that_loses_its_only_pairs(self):
         value, reason = jackknife("alpha", [[1, 2], [1, 0], [0, 0]])
         np.testing.assert_array_equal(np.isnan(value), [True, False, False])
@@ -628,7 +640,7 @@ class TestCounting:
     @pytest.mark.parametrize("largest", [2, 10**6])
     def test_histogram_of_given_counts(self, largest):
         rng = np.random.default_rng(8)
-        counts = rng.integers(0, 3, size=(70_000, 4)) * (largest // 2)
+        counts = rng.integers(0, 3, size=(70_000, 8)) * (largest // 2)
         got = histogram_of_counts(counts)
         want, multiplicities = np.unique(counts, axis=0, return_counts=True)
         np.testing.assert_array_equal(got.patterns, want)

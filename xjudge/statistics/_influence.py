@@ -86,7 +86,8 @@ def jackknife(
     Parameters
     ----------
     statistic, data, item_weights, **choices
-        As for :func:`evaluate_raters`. With multiplicities, one occurrence of the item is left out.
+        As for :func:`evaluate_raters`. With multiplicities, one occurrence of the item is left out; where
+        there is none, the value is that of all items.
 
     Returns
     -------
@@ -107,9 +108,10 @@ def jackknife(
     total = summed_terms(resolved, values, weights)[..., None, :]
     parts = []
     for block in item_blocks(resolved, values):
-        left = total - resolved.terms(values[..., block, :])
-        # terms are never negative, so neither is a sum that lost one of them; below 0 is rounding
-        parts.append(resolved.value(np.maximum(left, 0.0, out=left)))
+        terms = resolved.terms(values[..., block, :])
+        if weights is not None:
+            terms = terms * np.minimum(weights[..., block], 1)[..., None]
+        parts.append(resolved.value(total - terms))
     values_left, reasons = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     return Evaluated(values_left, reasons)
 
