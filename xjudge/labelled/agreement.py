@@ -204,10 +204,11 @@ def agreement(
         Per statistic ``x``: the value ``x``, ``x_reason``, ``x_se``, ``x_interval(bound)`` and, from
         resamples, ``x_undefined``, the share of resamples in which it is undefined. ``n`` pairs used,
         ``n_items`` items they come from, ``n_eligible`` pairs where neither label is missing,
-        ``coverage = n / n_eligible``; for two categories with a positive one ``rate_reference`` and
-        ``rate_rater`` on the pairs used; under ``"macro"`` ``n_criteria`` and ``n_criteria_included(statistic)``; of a majority
-        ``n_reference_ties``; under an extraction rule ``n_extraction_changed`` verdicts that differ from
-        those of the label in the data. Attributes suffice to recompute (:func:`xjudge.rebuild`).
+        ``coverage = n / n_eligible``. Where they exist: ``rate_reference`` and ``rate_rater``, the positive
+        rates on the pairs used; under ``"macro"`` ``n_criteria`` and ``n_criteria_included(statistic)``; of
+        a majority ``n_reference_ties``; under an extraction rule ``n_extraction_changed``, verdicts that
+        differ from those of the label in the data. Attributes suffice to recompute
+        (:func:`xjudge.rebuild`).
 
     Raises
     ------
