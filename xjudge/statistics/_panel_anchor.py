@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, Reason, StructureError
-from xjudge.statistics._panel_inputs import Floats, checked_items, complete_items, draw_labels, known_rows
+from xjudge.statistics._panel_inputs import (
+    Floats,
+    checked_anchor,
+    checked_items,
+    complete_items,
+    draw_labels,
+    known_rows,
+)
 from xjudge.statistics._panel_size import Reasons, participation_ratio
 
 __all__ = [
@@ -185,12 +192,8 @@ def reference_curve(
     if shares.ndim != 2:
         raise StructureError(f"A reference curve needs h of shape (item, category); got {shares.shape}.")
     known = known_rows(shares)
+    anchors = checked_anchor(anchor, shares)[..., known, :]
     shares = shares[known]
-    anchors = shares if anchor is None else np.asarray(anchor, dtype=np.float64)[..., known, :]
-    if anchors.shape[-2:] != shares.shape:
-        raise StructureError(
-            f"The anchor covers {anchors.shape[-2:]} of items and categories; h {shares.shape}."
-        )
     values = np.full((*anchors.shape[:-2], n_replicates, sizes.size), np.nan)
     if len(shares):
         for replicate in range(n_replicates):
@@ -351,7 +354,7 @@ def anchored_size(
         )
     keep = complete_items(items.codes, items.h)
     shares = items.h[keep]
-    anchors = shares if anchor is None else np.asarray(anchor, dtype=np.float64)[..., keep, :]
+    anchors = checked_anchor(anchor, items.h)[..., keep, :]
     k = items.codes.shape[1]
     sizes = np.arange(2, max(2 * k, 8) + 1) if grid is None else grid
     curve = reference_curve(shares, sizes, anchor=anchors, n_replicates=n_replicates, seed=seed)

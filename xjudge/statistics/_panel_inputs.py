@@ -12,6 +12,7 @@ from xjudge.errors import ProtocolError, StructureError, VocabularyError
 
 __all__ = [
     "Items",
+    "checked_anchor",
     "checked_basis",
     "checked_items",
     "complete_items",
@@ -252,6 +253,16 @@ def checked_items(
     if labels is not None and labels.size and labels.max() >= n_categories:
         raise VocabularyError(f"The gold code {labels.max()} is outside the {n_categories} categories.")
     return Items(codes, shares, labels, humans)
+
+
+def checked_anchor(anchor: npt.ArrayLike | None, h: Floats) -> Floats:
+    """What residuals subtract, (..., n, L); the human distribution where nothing else is given."""
+    if anchor is None:
+        return h
+    array = np.asarray(anchor, dtype=np.float64)
+    if array.shape[-2:] != h.shape[-2:]:
+        raise StructureError(f"The anchor has shape {array.shape}; h has shape {h.shape}.")
+    return array
 
 
 def checked_basis(basis: npt.ArrayLike | None, n_categories: int) -> Floats:

@@ -22,6 +22,7 @@ from xjudge.statistics._panel_inputs import (
     Flags,
     Floats,
     Items,
+    checked_anchor,
     checked_basis,
     checked_items,
     known_rows,
@@ -338,8 +339,8 @@ def residual_gram(
 
 def _where_known(anchor: npt.ArrayLike, h: npt.ArrayLike) -> Floats:
     """Return the anchor on the items that have a human distribution, NaN elsewhere."""
-    known = known_rows(np.asarray(h, dtype=np.float64))
-    return np.where(known[..., None], np.asarray(anchor, dtype=np.float64), np.nan)
+    shares = np.asarray(h, dtype=np.float64)
+    return np.where(known_rows(shares)[..., None], checked_anchor(anchor, shares), np.nan)
 
 
 def gram_of(sums: PanelSums) -> Floats:
