@@ -226,11 +226,12 @@ def test_rank_correlation_refuses_different_lengths() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_conflicting_additions_by_hand(seed: int) -> None:
-    """Two judges that answer at random: they make a panel of like-minded ones more diverse, and worse."""
+    """Two judges that are mostly wrong: they make a panel of like-minded ones more diverse, and worse."""
     judges, h, gold = pool(seed)
+    h = 0.7 * np.eye(3)[gold] + 0.3 * h
     generator = np.random.default_rng(seed)
     judges[:, :6] = np.where(generator.random((120, 6)) < 0.8, gold[:, None], judges[:, :6])
-    judges[:, 6:] = generator.integers(0, 3, (120, 2))
+    judges[:, 6:] = np.where(generator.random((120, 2)) < 0.9, (gold[:, None] + [1, 2]) % 3, gold[:, None])
     parts = tuple(panel.panel_sums(judges[s], h[s], gold[s]) for s in (slice(0, 60), slice(60, 120)))
     member = panel.draw_subpanels(8, 2, 40)
     counts = [0] * 5
