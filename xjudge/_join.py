@@ -240,9 +240,13 @@ def _join_covariates(
 
 def holds_labels(frame: pd.DataFrame, on: tuple[str, ...], options: Mapping[str, Any]) -> bool:
     """Whether a frame is a table of labels: it has a rater and a label column; one alone is an error."""
-    if "rater" in on:
-        return False
     known = {*frame.columns, *frame.index.names}
+    if "rater" in on:
+        if options.get("label", "label") in known:
+            raise StructureError(
+                "Labels are joined on 'item' or ['item', 'criterion']; this table has labels."
+            )
+        return False
     found = {
         argument: set(column_names(options.get(argument, argument))) <= known
         for argument in ("rater", "label")
@@ -279,8 +283,8 @@ def join_columns(
     wrong = options.keys() - set(dims)
     if wrong:
         problems.add(
-            f"{listing(sorted(wrong))} are for labels, and the table has no rater and label columns: its "
-            f"columns are {listing(frame.columns, most=12)}."
+            f"Options for labels are given ({listing(sorted(wrong))}), and the table has no rater and label "
+            f"columns: it has {listing(frame.columns, most=12)}."
         )
     absent = [dim for dim in dims if dim not in data.dims]
     if absent:

@@ -209,7 +209,7 @@ _FILL = (
 def check_dataset(ds: xr.Dataset) -> xr.Dataset:
     """Check the structure of a judge dataset: dims, dtypes, coordinates and attributes.
 
-    Values of labels are not looked at (the counting pass does that), and nothing lazy is computed.
+    Values of labels are not looked at (the counting pass does that), and no lazy labels are computed.
 
     Parameters
     ----------
@@ -350,6 +350,12 @@ def _in_memory(variable: Any) -> bool:
     return not hasattr(variable.data, "dask")
 
 
+def _small(variable: Any) -> Any:
+    """Values of a coordinate of names, read in the calling thread where chunking made it lazy."""
+    data = variable.data
+    return np.asarray(data if _in_memory(variable) else data.compute(scheduler="synchronous"))
+
+
 def _id_problems(ds: xr.Dataset) -> list[str]:
     problems = []
     for dim in ("item", "rater", "criterion"):
@@ -363,10 +369,10 @@ def _id_problems(ds: xr.Dataset) -> list[str]:
 def _word_problems(ds: xr.Dataset) -> list[str]:
     problems = []
     for name, words in _WORDS.items():
-        if name not in ds.variables or ds[name].dims != ("rater",) or not _in_memory(ds[name]):
+        if name not in ds.variables or ds[name].dims != ("rater",):
             continue
         raters = ds["rater"].values if "rater" in ds.coords else np.arange(ds.sizes["rater"])
-        told = zip(raters.tolist(), ds[name].values.tolist(), strict=True)
+        told = zip(raters.tolist(), _small(ds[name]).tolist(), strict=True)
         wrong = [f"{rater!r}: {word!r}" for rater, word in told if word not in words]
         if wrong:
             allowed = " or ".join(f'"{word}"' for word in words)
@@ -407,7 +413,7 @@ def _category_problems(ds: xr.Dataset, scale: Scale | None) -> list[str]:
         return []
     if "category" not in ds.coords:
         return ["The dim `category` has no coordinate that names the categories."]
-    have = [str(value) for value in ds["category"].values.tolist()]
-    if have == [str(value) for value in scale.categories]:
+    have = ds["category"].values.tolist()
+    if list(map(str, have)) == list(map(str, scale.categories)):
         return []
     return [f"The coordinate `category` is {listing(have, most=6)}, and the scale is {scale!r}."]
