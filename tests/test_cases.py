@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from shared import SHARED, needs_shared
 
 import xjudge as xj
-from shared import SHARED, needs_shared
 
 pytestmark = needs_shared
 
@@ -132,7 +132,9 @@ def test_undefined_has_a_reason(case: str, statistic: str, reason: str) -> None:
 )
 def test_one_criterion_without_variation(criterion: str, kappa: float | None, phi: float | None) -> None:
     for statistic, expected in (("kappa", kappa), ("phi", phi)):
-        found = _agreement(_dataset("s14"), statistic, xj.Protocol())[statistic].sel(criterion=criterion)[0, 1]
+        found = _agreement(_dataset("s14"), statistic, xj.Protocol())[statistic].sel(criterion=criterion)[
+            0, 1
+        ]
         if expected is None:
             assert np.isnan(found)
         else:

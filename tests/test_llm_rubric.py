@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from shared import SHARED, needs_shared, oracle
 
 import xjudge as xj
-from shared import SHARED, needs_shared, oracle
 
 pytestmark = needs_shared
 
@@ -91,7 +91,9 @@ def test_every_value_per_criterion(extraction: str, threshold: int) -> None:
     expected = oracle("llm_rubric")["per_criterion"][f"{extraction}_ge{threshold}"]
     for ca in ("exclude", "negative"):
         protocol = xj.Protocol(scale_map=xj.at_least(threshold), ca=ca)
-        result = _quietly(xj.agreement, _dataset(), statistic=STATISTICS, reference="human", protocol=protocol)
+        result = _quietly(
+            xj.agreement, _dataset(), statistic=STATISTICS, reference="human", protocol=protocol
+        )
         result = result.sel(rater=f"gpt-3.5-turbo-16k_{extraction}")
         assert set(result["criterion"].values) == set(expected)
         for criterion, values in expected.items():
@@ -106,7 +108,9 @@ def test_every_value_per_criterion(extraction: str, threshold: int) -> None:
 
 def test_24_protocols_in_one_sweep() -> None:
     grid = xj.Protocol.grid(
-        scale_map=[xj.at_least(k) for k in (2, 3, 4)], ca=["exclude", "negative"], aggregate=["micro", "macro"]
+        scale_map=[xj.at_least(k) for k in (2, 3, 4)],
+        ca=["exclude", "negative"],
+        aggregate=["micro", "macro"],
     )
     result = _quietly(xj.sweep, _dataset(), grid, statistic=STATISTICS, reference="human")
     rows = oracle("llm_rubric")["protocol_sweep_24"]
@@ -129,7 +133,9 @@ def test_24_protocols_in_one_sweep() -> None:
 
 def test_the_protocol_moves_accuracy_from_551_to_899() -> None:
     grid = xj.Protocol.grid(
-        scale_map=[xj.at_least(k) for k in (2, 3, 4)], ca=["exclude", "negative"], aggregate=["micro", "macro"]
+        scale_map=[xj.at_least(k) for k in (2, 3, 4)],
+        ca=["exclude", "negative"],
+        aggregate=["micro", "macro"],
     )
     result = _quietly(xj.sweep, _dataset(), grid, statistic=["accuracy", "kappa"], reference="human")
     assert round(float(result["accuracy"].min()), 3) == 0.551
