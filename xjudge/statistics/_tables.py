@@ -25,12 +25,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from xjudge.codes import N_OUTCOMES
+
 __all__ = ["Columns", "column_counts", "pair_tables", "places_of"]
 
 Codes = npt.NDArray[np.signedinteger]
 Tables = npt.NDArray[np.int64]
-
-_N_OUTCOMES = 3
 
 _SMALL = 1 << 16
 """Pairs up to which one bincount over everything is the quickest."""
@@ -83,14 +83,14 @@ class Columns:
     @property
     def n_categories(self) -> int:
         """Number of categories of the codes."""
-        return len(self.targets) - _N_OUTCOMES
+        return len(self.targets) - N_OUTCOMES
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
         """Least and greatest code; all codes beyond an end of the scale are taken as the next one there."""
         if not self.codes.size:
             return 0, 0
-        below, above = -_N_OUTCOMES - 1, self.n_categories
+        below, above = -N_OUTCOMES - 1, self.n_categories
         low, high = (min(max(int(code), below), above) for code in (self.codes.min(), self.codes.max()))
         return low, high
 
@@ -104,7 +104,7 @@ class Columns:
         """Codes that are counted: (code, place, length) of each run where code and place go up together."""
         low, high = self.bounds
         runs: list[tuple[int, int, int]] = []
-        for code in range(max(low, -_N_OUTCOMES), min(high + 1, self.n_categories)):
+        for code in range(max(low, -N_OUTCOMES), min(high + 1, self.n_categories)):
             place = self.targets[code if code >= 0 else self.n_categories - 1 - code]
             if not 0 <= place < self.n_places:
                 continue
@@ -124,7 +124,7 @@ class Columns:
             for row, column in enumerate(self.chosen):
                 rows[:, row] = part[:, column].T
         low, high = self.bounds
-        return rows.clip(low, high) if low < -_N_OUTCOMES or high >= self.n_categories else rows
+        return rows.clip(low, high) if low < -N_OUTCOMES or high >= self.n_categories else rows
 
     def counted(self, items: slice) -> npt.NDArray[np.bool_]:
         """Which codes of some items are counted at some place: shape (cell, column, item)."""
@@ -162,7 +162,7 @@ def places_of(codes: Codes, targets: npt.NDArray[np.intp], n_places: int) -> npt
         The place, ``n_places`` for codes that are counted nowhere (masked, or outside the scale).
     """
     dtype: np.dtype[np.unsignedinteger] = np.dtype(np.uint8 if n_places < 255 else np.uint16)
-    n_categories = len(targets) - _N_OUTCOMES
+    n_categories = len(targets) - N_OUTCOMES
     if codes.dtype.itemsize == 1:
         table = np.full(256, n_places, dtype=dtype)
         reachable = min(n_categories, 128)  # int8 labels of a longer scale
@@ -170,7 +170,7 @@ def places_of(codes: Codes, targets: npt.NDArray[np.intp], n_places: int) -> npt
         table[[255, 254, 253]] = targets[n_categories:]
         return table[codes.view(np.uint8)]
     shifted = np.where(codes >= 0, codes, n_categories - 1 - codes.astype(np.int64))
-    inside = (codes < n_categories) & (codes >= -_N_OUTCOMES)
+    inside = (codes < n_categories) & (codes >= -N_OUTCOMES)
     extended = np.append(targets, n_places).astype(dtype)
     return extended[np.where(inside, shifted, len(targets))]
 

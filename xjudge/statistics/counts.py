@@ -13,14 +13,17 @@ A block is a mapping from names to arrays whose first axis is the item. The arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import N_OUTCOMES, n_raw, to_codes
+from xjudge.codes import N_OUTCOMES, n_raw, smallest_dtype, to_codes
 from xjudge.statistics._tables import Columns, column_counts, pair_tables, places_of
 
 __all__ = [
@@ -44,6 +47,9 @@ __all__ = [
 Block = Mapping[str, npt.NDArray[Any]]
 Partial = Any
 Options = Mapping[str, Any]
+
+_COPIED_LABELS = 1 << 22
+"""Labels translated or masked at a time, where they have to be: bounds the memory of a pass."""
 
 _SUPPORT_ITEMS = 1 << 16
 
@@ -113,15 +119,28 @@ def count_block(requests: Sequence[Request], axes: Axes, block: Block) -> list[P
     list
         A partial per request; those counted per slot are nested lists ``[population][group]``.
     """
+    n_items = min(len(array) for array in block.values())
+    step = _items_at_a_time(axes, block)
+    if n_items > step:
+        parts = ({name: a[i : i + step] for name, a in block.items()} for i in range(0, n_items, step))
+        return combine_blocks(requests, [count_block(requests, axes, part) for part in parts])
     arrays = {name: _readable(name, array) for name, array in block.items()}
-    slots = _slots(axes, arrays)
-    out: list[Partial] = []
-    for request in requests:
-        if request.count.per_slot:
-            out.append([[request.count.chunk(request.options, slot) for slot in groups] for groups in slots])
-        else:
-            out.append(request.count.chunk(request.options, arrays))
+    out: list[Partial] = [
+        [] if request.count.per_slot else request.count.chunk(request.options, arrays) for request in requests
+    ]
+    for groups in _slots(axes, arrays):
+        for request, partial in zip(requests, out, strict=True):
+            if request.count.per_slot:
+                partial.append([request.count.chunk(request.options, slot) for slot in groups])
     return out
+
+
+def _items_at_a_time(axes: Axes, block: Block) -> int:
+    """Items whose labels are copied at once; all of them where no label is copied."""
+    labels = [array for name, array in block.items() if name not in ("group", "population")]
+    if axes == Axes() and all(array.dtype.kind == "i" for array in labels):
+        return sys.maxsize
+    return max(1, _COPIED_LABELS // max(1, sum(math.prod(array.shape[1:]) for array in labels)))
 
 
 def combine_blocks(requests: Sequence[Request], partials: Sequence[list[Partial]]) -> list[Partial]:
@@ -171,23 +190,24 @@ def _readable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array if name in ("group", "population", "score") else to_codes(array)
 
 
-def _slots(axes: Axes, arrays: Mapping[str, npt.NDArray[Any]]) -> list[list[Block]]:
-    """The block restricted to each population and group."""
-    rows: list[Any] = [slice(None)]
-    if axes.n_groups:
-        group = arrays["group"]
-        order = np.argsort(group, kind="stable")
-        ends = np.searchsorted(group[order], np.arange(axes.n_groups + 1))
-        rows = [order[ends[g] : ends[g + 1]] for g in range(axes.n_groups)]
+def _slots(axes: Axes, arrays: Block) -> Iterator[list[Block]]:
+    """The block restricted to each group, for one population after the other."""
     data = {name: array for name, array in arrays.items() if name not in ("group", "population")}
-    out: list[list[Block]] = []
     for p in range(max(1, axes.n_populations)):
-        kept = data
-        if axes.n_populations:
-            kept = _masked(data, arrays["population"][:, p])
-        whole = len(rows) == 1 and isinstance(rows[0], slice)
-        out.append([kept] if whole else [{name: a[r] for name, a in kept.items()} for r in rows])
-    return out
+        kept = _masked(data, arrays["population"][:, p]) if axes.n_populations else data
+        if axes.n_groups:
+            rows = _rows_of_groups(arrays["group"], axes.n_groups)
+            yield [{name: array[row] for name, array in kept.items()} for row in rows]
+        else:
+            yield [kept]
+
+
+def _rows_of_groups(group: npt.NDArray[np.signedinteger], n_groups: int) -> list[npt.NDArray[np.intp]]:
+    """Items of each group, in order; whatever is no group is in none."""
+    group = np.where((group >= 0) & (group < n_groups), group, -1).astype(smallest_dtype(n_groups))
+    order = np.argsort(group, kind="stable")  # of 16 bits: linear in the items
+    ends = np.searchsorted(group[order], np.arange(n_groups + 1))
+    return [order[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
 def _masked(data: Block, keep: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
@@ -374,23 +394,24 @@ def item_support(
 
 def _count_outside(options: Options, block: Block) -> npt.NDArray[np.int64]:
     """Rows (rater, cell, code, count) of codes that are neither a category nor an outcome."""
-    codes = block["codes"]
-    n_categories = options["n_categories"]
-    empty = np.empty((0, 4), dtype=np.int64)
-    if codes.size == 0 or (codes.min() >= -N_OUTCOMES and codes.max() < n_categories):
-        return empty
-    item, rater, cell = np.nonzero((codes < -N_OUTCOMES) | (codes >= n_categories))
-    found = np.stack([rater, cell, codes[item, rater, cell].astype(np.int64)], axis=1)
-    unique, counts = np.unique(found, axis=0, return_counts=True)
-    return np.column_stack([unique, counts])
+    codes, n_categories = block["codes"], options["n_categories"]
+    rows = [np.empty((0, 4), dtype=np.int64)]
+    if codes.size and (codes.min() < -N_OUTCOMES or codes.max() >= n_categories):
+        for rater, cell in itertools.product(*map(range, codes.shape[1:])):
+            column = codes[:, rater, cell]
+            strange, counts = np.unique(
+                column[(column < -N_OUTCOMES) | (column >= n_categories)], return_counts=True
+            )
+            place = np.full((2, len(strange)), [[rater], [cell]])
+            rows.append(np.column_stack([*place, strange.astype(np.int64), counts]))
+    return np.concatenate(rows)
 
 
 def _merge_outside(partials: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     rows = np.concatenate(partials)
-    if not len(rows):
-        return rows
     unique, inverse = np.unique(rows[:, :3], axis=0, return_inverse=True)
-    counts = np.bincount(inverse.ravel(), weights=rows[:, 3]).astype(np.int64)
+    counts = np.zeros(len(unique), dtype=np.int64)
+    np.add.at(counts, inverse.ravel(), rows[:, 3])
     return np.column_stack([unique, counts])
 
 

@@ -1,0 +1,325 @@
+"""Kernels of the counting pass, each forced, against loops over items and pairs of columns."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from xjudge.statistics import _tables
+from xjudge.statistics._tables import Columns, column_counts, pair_tables, places_of
+
+NOWHERE = -1
+
+
+def plain_place(code, targets, n_places):
+    """Where a code is counted, from the definition of the raw axis."""
+    n_categories = len(targets) - 3
+    if 0 <= code < n_categories:
+        place = targets[code]
+    elif code in (-1, -2, -3):
+        place = targets[n_categories - 1 - code]
+    else:
+        return NOWHERE
+    return place if 0 <= place < n_places else NOWHERE
+
+
+def plain_places(columns):
+    """Places (item, column, cell) as nested lists."""
+    chosen = range(columns.codes.shape[1]) if columns.chosen is None else columns.chosen
+    return [
+        [[plain_place(int(code), columns.targets, columns.n_places) for code in item[c]] for c in chosen]
+        for item in columns.codes
+    ]
+
+
+def plain_pair_tables(left, right=None):
+    other = left if right is None else right
+    a, b = plain_places(left), plain_places(other)
+    n_cells = left.codes.shape[2]
+    out = np.zeros((n_cells, left.n_columns, other.n_columns, left.n_places, other.n_places), dtype=np.int64)
+    for x, y in zip(a, b, strict=True):
+        for cell, i, j in itertools.product(range(n_cells), range(left.n_columns), range(other.n_columns)):
+            if x[i][cell] != NOWHERE and y[j][cell] != NOWHERE:
+                out[cell, i, j, x[i][cell], y[j][cell]] += 1
+    return out
+
+
+def plain_column_counts(columns):
+    n_cells = columns.codes.shape[2]
+    out = np.zeros((n_cells, columns.n_columns, columns.n_places), dtype=np.int64)
+    for item in plain_places(columns):
+        for cell, i in itertools.product(range(n_cells), range(columns.n_columns)):
+            if item[i][cell] != NOWHERE:
+                out[cell, i, item[i][cell]] += 1
+    return out
+
+
+def raw(codes, n_categories, chosen=None):
+    """Columns counted on the raw axis itself."""
+    return Columns(codes, range(n_categories + 3), n_categories + 3, chosen)
+
+
+def same(counts, expected):
+    assert counts.dtype == np.int64
+    assert counts.shape == expected.shape
+    np.testing.assert_array_equal(counts, expected)
+
+
+KERNELS = {
+    "one bincount": {"_SMALL": 1 << 40},
+    "groups": {"_SMALL": 0},
+    "groups in many blocks": {"_SMALL": 0, "_BLOCK_ITEMS": 16},
+    "groups in blocks of few labels": {"_SMALL": 0, "_BLOCK_LABELS": 50},
+    "groups as large as fit": {"_SMALL": 0, "_COST_CALL": 10**9, "_COST_MARGIN": 0},
+    "groups of few patterns": {"_SMALL": 0, "_LARGEST_HISTOGRAM": 700},
+    "single columns, wide codes": {"_SMALL": 0, "_LARGEST_HISTOGRAM": 1},
+    "little room": {"_SMALL": 0, "_LARGEST_TOTAL": 2000},
+    "no lanes": {"_SMALL": 0, "_LANES": 1},
+    "three lanes": {"_SMALL": 0, "_LANES": 3},
+}
+
+
+@pytest.fixture(params=list(KERNELS))
+def kernel(request, monkeypatch):
+    """Force one kernel after the other, in every shape it can take."""
+    for name, value in KERNELS[request.param].items():
+        assert hasattr(_tables, name)
+        monkeypatch.setattr(_tables, name, value)
+    if request.param != "one bincount":
+        one_bincount = _tables._one_bincount
+
+        def only_where_there_is_no_pair(left, right, shape):
+            assert not len(left.codes) or 0 in shape
+            return one_bincount(left, right, shape)
+
+        monkeypatch.setattr(_tables, "_one_bincount", only_where_there_is_no_pair)
+    return request.param
+
+
+def random_codes(rng, shape, n_categories, *, beyond=False, dtype=np.int8):
+    """Labels with every outcome; ``beyond`` adds codes outside the scale and masked ones."""
+    codes = rng.integers(-3, n_categories, size=shape)
+    if beyond:
+        info = np.iinfo(dtype)
+        strange = [info.min, info.max, -4, -128, min(n_categories, info.max), min(n_categories + 1, info.max)]
+        codes = np.where(rng.random(shape) < 0.2, rng.choice(strange, size=shape), codes)
+    return codes.astype(dtype)
+
+
+# ------------------------------------------------------------------------------------- against plain loops
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("n_categories", [2, 3, 5, 17])
+@pytest.mark.parametrize("n_columns", [1, 2, 3, 7])
+def test_columns_with_each_other(kernel, n_columns, n_categories, dtype):
+    rng = np.random.default_rng(n_columns * 100 + n_categories)
+    codes = random_codes(rng, (90, n_columns, 1), n_categories, beyond=True, dtype=dtype)
+    columns = raw(codes, n_categories)
+    same(pair_tables(columns), plain_pair_tables(columns))
+    same(column_counts(columns), plain_column_counts(columns))
+
+
+@pytest.mark.parametrize(("n_left", "n_right"), [(1, 1), (1, 6), (5, 1), (2, 5), (4, 3)])
+@pytest.mark.parametrize(("left_categories", "right_categories"), [(2, 2), (2, 9), (12, 3)])
+def test_two_sides_of_different_codes(kernel, n_left, n_right, left_categories, right_categories):
+    rng = np.random.default_rng(n_left * 10 + n_right)
+    left = raw(random_codes(rng, (80, n_left, 2), left_categories, beyond=True), left_categories)
+    codes = random_codes(rng, (80, n_right, 2), right_categories, beyond=True, dtype=np.int16)
+    right = raw(codes, right_categories)
+    same(pair_tables(left, right), plain_pair_tables(left, right))
+
+
+@pytest.mark.parametrize("n_columns", [13, 24, 40])
+def test_many_raters(kernel, n_columns):
+    rng = np.random.default_rng(n_columns)
+    columns = raw(random_codes(rng, (40, n_columns, 1), 2), 2)
+    same(pair_tables(columns), plain_pair_tables(columns))
+    same(column_counts(columns), plain_column_counts(columns))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64])
+def test_two_hundred_categories(kernel, dtype):
+    """int8 labels reach 128 categories of a longer scale; its negative codes are no categories."""
+    rng = np.random.default_rng(200)
+    codes = random_codes(rng, (60, 2, 1), min(200, np.iinfo(dtype).max), beyond=True, dtype=dtype)
+    left, right = raw(codes, 200, [0]), raw(codes, 200, [1])
+    same(pair_tables(left, right), plain_pair_tables(left, right))
+    same(column_counts(left), plain_column_counts(left))
+
+
+def test_three_hundred_categories_of_int8_labels(kernel):
+    columns = raw(np.array([-128, -100, -3, -1, 0, 127], dtype=np.int8).reshape(-1, 1, 1), 300)
+    same(pair_tables(columns), plain_pair_tables(columns))
+    assert column_counts(columns).sum() == 4
+
+
+@pytest.mark.parametrize("chosen", [[0], [4, 1], [3, 3, 0], [1, 2, 3], []])
+def test_chosen_columns_in_their_order(kernel, chosen):
+    rng = np.random.default_rng(len(chosen))
+    codes = random_codes(rng, (70, 5, 3), 3, beyond=True)
+    columns, everyone = raw(codes, 3, chosen), raw(codes, 3)
+    same(pair_tables(columns), plain_pair_tables(columns))
+    same(pair_tables(columns, everyone), plain_pair_tables(columns, everyone))
+    same(pair_tables(everyone, columns), plain_pair_tables(everyone, columns))
+    same(column_counts(columns), plain_column_counts(columns))
+
+
+@pytest.mark.parametrize(
+    ("targets", "n_places"),
+    [
+        ((0, 0, 0, 2, 1, 1), 3),  # answered, asked, missing
+        ((2, 1, 0, 3, 4, 5), 6),  # categories turned around
+        ((0, 1, 1, -1, 0, -1), 2),  # CA is negative, the rest counted nowhere
+        ((0, 9, 1, 9, 9, 9), 2),  # a place beyond the last is nowhere
+        ((-1, -1, -1, -1, -1, -1), 2),  # everything nowhere
+        ((-1, -1, -1, -1, -1, -1), 0),  # no place at all
+    ],
+)
+def test_places_of_the_caller(kernel, targets, n_places):
+    rng = np.random.default_rng(n_places)
+    codes = random_codes(rng, (75, 4, 2), 3, beyond=True)
+    mapped, plain = Columns(codes, targets, n_places), raw(codes, 3)
+    same(pair_tables(mapped), plain_pair_tables(mapped))
+    same(pair_tables(mapped, plain), plain_pair_tables(mapped, plain))
+    same(column_counts(mapped), plain_column_counts(mapped))
+
+
+@pytest.mark.parametrize("value", [0, 1, 4, -1, -2, -3, -4, -128, 127])
+def test_constant_labels(kernel, value):
+    """One code everywhere: in base one any number of columns makes the same joint code."""
+    columns = raw(np.full((50, 5, 1), value, dtype=np.int8), 5)
+    for sides in ([columns], [raw(columns.codes, 5, [0, 1]), raw(columns.codes, 5, [4])]):
+        same(pair_tables(*sides), plain_pair_tables(*sides))
+    same(column_counts(columns), plain_column_counts(columns))
+
+
+def test_blocks_that_lack_some_codes(kernel):
+    """Each stretch of 16 items uses codes of its own, one of them none that is counted."""
+    rng = np.random.default_rng(5)
+    used = [[0], [2, 3], [-1], [-128, 9], [-3, 0, 1, 2, 3, 4], [4, -2], [100]]
+    codes = np.concatenate([rng.choice(codes, size=(16, 6, 1)) for codes in used]).astype(np.int8)
+    columns = raw(codes, 5)
+    same(pair_tables(columns), plain_pair_tables(columns))
+    halves = raw(codes, 5, [0, 1, 2]), raw(codes, 5, [3, 4, 5])
+    same(pair_tables(*halves), plain_pair_tables(*halves))
+    same(column_counts(columns), plain_column_counts(columns))
+
+
+# ------------------------------------------------------------------------------------------- awkward inputs
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (5, 0, 2), (5, 3, 0), (0, 0, 0), (1, 1, 1)])
+def test_empty_and_single(kernel, shape):
+    columns = raw(np.zeros(shape, dtype=np.int8), 2)
+    same(pair_tables(columns), plain_pair_tables(columns))
+    same(column_counts(columns), plain_column_counts(columns))
+
+
+def test_no_category_at_all(kernel):
+    columns = raw(np.array([-3, -2, -1, 0, 1], dtype=np.int8).reshape(-1, 1, 1), 0)
+    np.testing.assert_array_equal(pair_tables(columns)[0, 0, 0], np.eye(3, dtype=int))
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda codes: np.asfortranarray(codes),
+        lambda codes: np.ascontiguousarray(codes.transpose(2, 1, 0)).transpose(2, 1, 0),
+        lambda codes: np.repeat(codes, 2, axis=0)[::2],
+        lambda codes: codes[::-1, ::-1, ::-1],
+        lambda codes: np.broadcast_to(codes[:1], codes.shape),
+        lambda codes: codes.astype(codes.dtype.newbyteorder(">")),
+    ],
+    ids=["fortran", "rater-major", "strided", "negative strides", "broadcast", "foreign byte order"],
+)
+@pytest.mark.parametrize("dtype", [np.int8, np.int32])
+def test_any_layout_read_only(kernel, layout, dtype):
+    rng = np.random.default_rng(8)
+    codes = layout(random_codes(rng, (60, 4, 3), 3, beyond=True, dtype=dtype))
+    codes.flags.writeable = False
+    before = codes.copy()
+    for columns in (raw(codes, 3), raw(codes, 3, [2, 0])):
+        same(pair_tables(columns), plain_pair_tables(columns))
+        same(column_counts(columns), plain_column_counts(columns))
+    np.testing.assert_array_equal(codes, before)
+
+
+# --------------------------------------------------------------------------------------- as the library runs
+
+
+@pytest.mark.parametrize(("n_columns", "n_categories"), [(2, 2), (5, 2), (12, 2), (3, 130), (6, 5)])
+def test_more_items_than_a_block(n_columns, n_categories):
+    """Unforced, with the codes changing at the boundary of the first block."""
+    n_items = _tables._BLOCK_ITEMS + 70
+    rng = np.random.default_rng(n_columns)
+    codes = rng.integers(0, n_categories, size=(n_items, n_columns), dtype=np.int16)
+    codes[_tables._BLOCK_ITEMS :] = rng.integers(-3, 1, size=(70, n_columns))
+    assert n_items * n_columns**2 > _tables._SMALL
+    tables = pair_tables(raw(codes[:, :, None], n_categories))[0]
+    place = np.where(codes >= 0, codes, n_categories - 1 - codes).astype(np.int64)
+    width = n_categories + 3
+    for i, j in itertools.product(range(n_columns), repeat=2):
+        pair = np.zeros(width * width, dtype=np.int64)
+        np.add.at(pair, place[:, i] * width + place[:, j], 1)
+        same(tables[i, j], pair.reshape(width, width))
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_categories"), [((70_000, 2, 1), 2), ((9_000, 3, 1), 5), ((40, 60, 1), 2), ((700, 11, 3), 4)]
+)
+def test_kernels_agree_where_the_library_changes_over(monkeypatch, shape, n_categories):
+    rng = np.random.default_rng(shape[0])
+    columns = raw(random_codes(rng, shape, n_categories, beyond=True), n_categories)
+    by_groups = pair_tables(columns)
+    monkeypatch.setattr(_tables, "_SMALL", 1 << 40)
+    same(pair_tables(columns), by_groups)
+
+
+def test_patterns_that_fill_sixteen_bits(monkeypatch):
+    """Sixteen raters of two codes, all patterns once: every pair is balanced."""
+    monkeypatch.setattr(_tables, "_COST_CALL", 10**9)  # so that groups are as large as they can be
+    monkeypatch.setattr(_tables, "_COST_MARGIN", 0)
+    codes = (np.arange(1 << 16)[:, None] >> np.arange(16) & 1).astype(np.int8)
+    tables = pair_tables(raw(codes[:, :, None], 2))[0, :, :, :2, :2]
+    for i, j in itertools.product(range(16), repeat=2):
+        same(tables[i, j], np.diag([1 << 15] * 2) if i == j else np.full((2, 2), 1 << 14))
+
+
+def test_only_a_wide_histogram_of_one_pair_is_larger_than_allowed(monkeypatch):
+    bins = []
+    bincount = np.bincount
+
+    def spy(code, minlength):
+        bins.append(minlength)
+        return bincount(code, minlength=minlength)
+
+    rng = np.random.default_rng(3)
+    codes = random_codes(rng, (70_000, 9, 1), 4)
+    monkeypatch.setattr(np, "bincount", spy)
+    pair_tables(raw(codes, 4))
+    pair_tables(raw(codes, 4, [0, 1]), raw(codes, 4, range(2, 9)))
+    column_counts(raw(codes, 4))
+    assert max(bins) <= _tables._LARGEST_HISTOGRAM
+    assert len(bins) < 9 * 8 / 2  # several pairs in one histogram
+
+
+# ---------------------------------------------------------------------------------------------- translation
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("n_categories", [0, 1, 2, 17, 127, 128, 129, 200, 253, 254, 300])
+def test_places_of_every_code(n_categories, dtype):
+    info = np.iinfo(dtype)
+    codes = np.array([*range(-128, 128), 199, 254, 299, info.min, info.max])
+    codes = codes[(codes >= info.min) & (codes <= info.max)].astype(dtype)
+    targets = np.arange(n_categories + 3)
+    places = places_of(codes, targets, n_categories + 3)
+    expected = [plain_place(int(code), targets, n_categories + 3) for code in codes]
+    np.testing.assert_array_equal(places, [n_categories + 3 if p == NOWHERE else p for p in expected])
+
+
+def test_places_of_keeps_the_shape_and_the_input():
+    codes = np.array([[0, -1], [-128, 1]], dtype=np.int8)
+    codes.flags.writeable = False
+    assert places_of(codes.T, np.array([1, 0, 2, 2, 2]), 2).tolist() == [[1, 2], [2, 0]]
