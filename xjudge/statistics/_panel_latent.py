@@ -114,7 +114,9 @@ def _shares(counts: Floats) -> Floats:
 
 def _expect(prior: Floats, confusion: Floats, onehot: Floats) -> tuple[Floats, float]:
     """Posterior of true labels (n, L) and the log likelihood of the answers."""
-    logs = np.einsum("nka,kta->nt", onehot, _log(confusion)) + _log(prior)
+    logs = np.einsum("nka,kta->nt", onehot, _log(confusion))
+    # A label that nothing speaks for stays out altogether.
+    logs += np.where(prior > 0, _log(prior), -np.inf)
     top = logs.max(1, keepdims=True, initial=-np.inf)
     weights = np.exp(logs - top)
     total = weights.sum(1, keepdims=True)
