@@ -212,11 +212,8 @@ def _products(left: Floats, right: Floats, weights: Floats | None) -> Floats:
     """
     if weights is None:
         return np.swapaxes(left, -1, -2) @ right
-    n, p, q = left.shape[-2], left.shape[-1], right.shape[-1]
     outer = left[..., :, None] * right[..., None, :]
-    flat = np.moveaxis(outer, -3, 0).reshape(n, -1)
-    sums = np.atleast_2d(weights) @ flat
-    return sums.reshape((*weights.shape[:-1], *np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), p, q))
+    return np.tensordot(weights, outer, axes=([-1], [outer.ndim - 3]))
 
 
 def _inner_products(residuals: Floats, weights: Floats | None) -> Floats:
@@ -224,10 +221,7 @@ def _inner_products(residuals: Floats, weights: Floats | None) -> Floats:
     if weights is None:
         return _products(residuals, residuals, None).sum(-3)
     inner = np.einsum("...lna,...lnb->...nab", residuals, residuals)
-    n, k = inner.shape[-3], inner.shape[-1]
-    flat = np.moveaxis(inner, -3, 0).reshape(n, -1)
-    sums = np.atleast_2d(weights) @ flat
-    return sums.reshape((*weights.shape[:-1], *inner.shape[:-3], k, k))
+    return np.tensordot(weights, inner, axes=([-1], [inner.ndim - 3]))
 
 
 def _human_terms(h: Floats, n_humans: Floats | None, used: Flags, weights: Floats | None) -> Floats:
