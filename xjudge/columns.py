@@ -22,7 +22,16 @@ from xjudge.protocol import Protocol, Resolved, decimal
 from xjudge.scale import Scale
 from xjudge.view import View
 
-__all__ = ["NO_VOTE", "TIED", "ItemLevel", "criterion_weights", "extracted", "item_level", "majority"]
+__all__ = [
+    "NO_VOTE",
+    "TIED",
+    "ItemLevel",
+    "criterion_weights",
+    "extracted",
+    "item_level",
+    "majority",
+    "paired",
+]
 
 Codes = npt.NDArray[np.signedinteger]
 
@@ -408,3 +417,54 @@ class _Vote:
             winner[ahead] = category
             most = np.maximum(most, votes)
         return winner
+
+
+# ----------------------------------------------------------------------------------------------------- pairs
+
+
+def paired(
+    codes: Any, targets: tuple[int, ...], n_categories: int, pairs: Sequence[tuple[int, int | None, int]]
+) -> Any:
+    """Columns of two raters judged together: what one says and what the other says, in one code.
+
+    Parameters
+    ----------
+    codes : array, shape (item, rater, cell)
+    targets : tuple of int
+        Per raw place the category of the protocol, negative where there is none.
+    n_categories : int
+        Categories L of the protocol.
+    pairs : sequence of (int, int or None, int)
+        Positions of the two raters; ``None`` for one who always says the category that follows.
+
+    Returns
+    -------
+    array of signed int, shape (item, pair, cell)
+        ``x L + y`` where both raters have a category; missing where either is missing, otherwise CA.
+    """
+    dtype = smallest_dtype(n_categories**2)
+    pair = _Pair(targets, n_categories, tuple(pairs), dtype)
+    return map_items(pair, [codes], shape=(len(pairs), codes.shape[2]), dtype=dtype)
+
+
+class _Pair:
+    def __init__(
+        self,
+        targets: tuple[int, ...],
+        n_categories: int,
+        pairs: tuple[tuple[int, int | None, int], ...],
+        dtype: np.dtype[np.signedinteger],
+    ) -> None:
+        self.targets, self.n_categories, self.pairs, self.dtype = targets, n_categories, pairs, dtype
+
+    def __call__(self, codes: npt.NDArray[Any]) -> Codes:
+        out = np.empty((codes.shape[0], len(self.pairs), codes.shape[2]), dtype=self.dtype)
+        known = translate(to_codes(codes), self.targets)
+        for column, (first, second, constant) in enumerate(self.pairs):
+            a = known[:, first].astype(np.int64)
+            b = np.full_like(a, constant) if second is None else known[:, second].astype(np.int64)
+            neither = (a < 0) | (b < 0)
+            missing = (a == MISSING) | (b == MISSING)
+            both = a * self.n_categories + b
+            out[:, column] = np.where(missing, MISSING, np.where(neither, CA, both))
+        return out

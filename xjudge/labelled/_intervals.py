@@ -10,7 +10,8 @@ Three sources of variability, each from what the pass counted:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy.typing as npt
 
 from xjudge.columns import criterion_weights
 from xjudge.errors import ProtocolError, StructureError
-from xjudge.labelled._pass import Pass, Plan, share
+from xjudge.labelled._pass import Pass, Plan
+from xjudge.labelled._results import share
 from xjudge.labelled._sampling import TRANSFORM, Sampling
 from xjudge.statistics.coefficients import evaluate
 from xjudge.statistics.gradients import gradient
@@ -36,13 +38,34 @@ from xjudge.statistics.resample import (
 )
 from xjudge.statistics.units import Cells, Patterns, cluster_sums, contributions, patterns, second_moments
 
-__all__ = ["Intervals"]
+__all__ = ["Intervals", "OfTable", "coefficient"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _HELD = 1 << 22
 """Two-stage weights held at a time."""
+
+
+@dataclass(frozen=True)
+class OfTable:
+    """A statistic of tables (..., L, R), as intervals need it.
+
+    Parameters
+    ----------
+    value : callable
+        From tables to values and reasons, both (...).
+    slope : callable
+        From tables to the derivatives by each count (..., L, R); unchanged by a common factor of the counts.
+    """
+
+    value: Callable[[npt.ArrayLike], tuple[Floats, npt.NDArray[np.int8]]]
+    slope: Callable[[npt.ArrayLike], Floats]
+
+
+def coefficient(name: str, weights: Floats | None) -> OfTable:
+    """A coefficient of two raters with its agreement weights."""
+    return OfTable(lambda table: evaluate(name, table, weights), lambda table: gradient(name, table, weights))
 
 
 class Intervals:
@@ -86,7 +109,7 @@ class Intervals:
         return Cells(
             plan.left_targets,
             plan.right_targets,
-            plan.scale.n_categories,
+            (plan.n_left, plan.n_right),
             plan.n_criteria,
             plan.aggregate == "micro" and self.sampling.resample != "clusters",
             self.counting.sides.kind == "pooled",
@@ -140,7 +163,7 @@ class Intervals:
         counted: list[Any],
         values: Mapping[str, Floats],
         apart: Ints,
-        weights: Floats | None,
+        statistics: Mapping[str, OfTable],
         n_units: Ints,
         totals: Ints,
     ) -> dict[str, Floats]:
@@ -154,8 +177,9 @@ class Intervals:
         values : mapping
             Estimates by name (..., criterion or 1, other, A, B), NaN where undefined.
         apart : ndarray
-            Tables (..., criterion, other, A, B, L, L) of the protocol, criteria apart.
-        weights : ndarray, optional
+            Tables (..., criterion, other, A, B, L, R) of the protocol, criteria apart.
+        statistics : mapping
+            What each name stands for.
         n_units : ndarray
             Items behind each estimate, for the degrees of freedom.
         totals : ndarray
@@ -172,7 +196,7 @@ class Intervals:
         if source in ("cells", "moments") and not self.sampling.resamples:
             out: dict[str, Floats] = {}
             for name, value in values.items():
-                slope = gradient(name, table, weights)
+                slope = statistics[name].slope(table)
                 square = (
                     self._square(plan, counted, slope)
                     if source == "moments"
@@ -181,7 +205,7 @@ class Intervals:
                 se = np.sqrt(np.where(np.isnan(value), np.nan, np.maximum(square, 0)))
                 out |= self.from_se(name, value, se, table, n_units)
             return out
-        return self._by_units(plan, counted, values, apart, weights, totals)
+        return self._by_units(plan, counted, values, apart, statistics, totals)
 
     def from_se(
         self, name: str, value: Floats, se: Floats, table: Ints, n_units: npt.ArrayLike
@@ -233,7 +257,7 @@ class Intervals:
         counted: list[Any],
         values: Mapping[str, Floats],
         apart: Ints,
-        weights: Floats | None,
+        statistics: Mapping[str, OfTable],
         totals: Ints,
     ) -> dict[str, Floats]:
         """Estimate by estimate: its units, and what the method makes of them."""
@@ -251,7 +275,7 @@ class Intervals:
                     continue
                 own = apart[index][:, other, a, b]
                 own = own[criterion : criterion + 1] if plan.aggregate is None else own
-                estimate = _Estimate(self, plan, own, weights, known)
+                estimate = _Estimate(self, plan, own, statistics, known)
                 slot = None if held is None else held[index]
                 place = criterion, other, a, b
                 rows, multiplicities = self._rows(plan, source, slot, place, own, int(totals[at]))
@@ -267,7 +291,7 @@ class Intervals:
         Criteria stay apart here even where they are pooled: what is pooled is summed in the replicate.
         """
         criterion, other, a, b = place
-        size = plan.scale.n_categories**2
+        size = own.shape[-2] * own.shape[-1]
         if source == "cells":
             cells = own.sum(0).reshape(-1)  # and the units without a pair, which may be drawn too
             rows = np.concatenate([np.eye(size), np.zeros((1, size))])[:, None]
@@ -306,11 +330,11 @@ class _Estimate:
         intervals: Intervals,
         plan: Plan,
         table: Ints,
-        weights: Floats | None,
+        statistics: Mapping[str, OfTable],
         values: Mapping[str, float],
     ) -> None:
         self.intervals, self.sampling = intervals, intervals.sampling
-        self.table, self.weights, self.values = table, weights, values
+        self.table, self.statistics, self.values = table, statistics, values
         self.macro = plan.aggregate == "macro"
         self.criterion_weights = np.ones(len(table))
         if self.macro:
@@ -340,12 +364,12 @@ class _Estimate:
 
     def _drawn(self, rows: Floats, multiplicities: Ints) -> Iterator[tuple[Ints, Floats]]:
         """Blocks of weights (b, unit) and of the tables (b, criterion, L, L) that they add up to."""
-        n = self.table.shape[-1]
+        cells = self.table.shape[-2:]
         sampling = self.sampling
         if sampling.resample != "items+criteria":
             flat = rows.reshape((len(rows), -1))
             for drawn in multinomial_blocks(multiplicities, sampling.n_resamples, sampling.seed):
-                yield drawn, (drawn @ flat).reshape((len(drawn), -1, n, n))
+                yield drawn, (drawn @ flat).reshape((len(drawn), -1, *cells))
             return
         items = np.repeat(rows, multiplicities, axis=0)
         present = np.ones(items.shape[:2], dtype=bool)
@@ -355,14 +379,14 @@ class _Estimate:
         for seed in seeds:
             drawn = two_stage_weights(present, min(size, left), seed)
             left -= len(drawn)
-            yield drawn, np.einsum("big,igc->bgc", drawn, items).reshape((len(drawn), -1, n, n))
+            yield drawn, np.einsum("big,igc->bgc", drawn, items).reshape((len(drawn), -1, *cells))
 
     def _replicate(self, name: str, tables: Floats) -> tuple[Floats, Floats]:
         """Values (b,) of resampled tables, and the share (b, criterion) of each criterion in them."""
         if not self.macro:
-            value, _ = evaluate(name, tables.sum(1), self.weights)
+            value, _ = self.statistics[name].value(tables.sum(1))
             return value, np.ones(tables.shape[:2])
-        value, reason = evaluate(name, tables, self.weights)
+        value, reason = self.statistics[name].value(tables)
         weight = self.criterion_weights * (reason == 0)
         if self.sampling.resample == "criteria":  # a criterion drawn twice counts twice
             own = self.table.sum((-2, -1))
@@ -375,10 +399,10 @@ class _Estimate:
     def _slope(self, name: str, tables: Floats, portion: Floats) -> Floats:
         """Slope (b, criterion, L L) of the estimate by each criterion's cells; 0 where undefined."""
         if not self.macro:
-            slope = gradient(name, tables.sum(1), self.weights)[:, None]
+            slope = self.statistics[name].slope(tables.sum(1))[:, None]
             slope = np.broadcast_to(slope, tables.shape)
         else:
-            slope = gradient(name, tables, self.weights) * portion[..., None, None]
+            slope = self.statistics[name].slope(tables) * portion[..., None, None]
         return np.where(np.isnan(slope), 0.0, slope).reshape((*tables.shape[:2], -1))
 
     def _influence(self, name: str, rows: Floats) -> Floats:

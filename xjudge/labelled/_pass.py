@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from xjudge.codes import N_OUTCOMES, raw_index
-from xjudge.columns import extracted, item_level, majority
-from xjudge.errors import ProtocolError, StructureError
-from xjudge.labelled._common import flat_attrs, version
+from xjudge.columns import extracted, item_level, majority, paired
+from xjudge.errors import ProtocolError
+from xjudge.labelled._sides import Sides
 from xjudge.lazy import reduce_items
 from xjudge.outcomes import Cases, check_values
 from xjudge.protocol import Cut, Resolved
@@ -25,80 +24,10 @@ from xjudge.scale import Category, Scale
 from xjudge.statistics.counts import Request, item_support, outside, pairs
 from xjudge.view import View
 
-__all__ = ["Pass", "Plan", "Sides", "named_result", "placed", "result_attrs", "share"]
+__all__ = ["Pass", "Plan"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Which raters stand on the two sides of the tables, and how results name them.
-
-    Parameters
-    ----------
-    left, right : tuple of int
-        Positions of the references (or voters) and of the judged raters.
-    kind : {"each", "one", "pooled", "majority", "raters"}
-    dims : tuple of str
-        Names of the result's dims for the sides that are dims.
-    """
-
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    kind: str
-    dims: tuple[str, ...]
-
-    @classmethod
-    def of(cls, view: View, reference: str, raters: Any) -> Sides:
-        """Read `reference` and `raters`.
-
-        Raises
-        ------
-        StructureError, OverlapError
-            Unknown raters; no human or no judge to compare.
-        """
-        if reference == "majority":
-            view.need(humans=1, judges=0 if raters is not None else 1)
-            judged = tuple(view.judges.tolist()) if raters is None else _members(view, raters)
-            return cls(tuple(view.humans.tolist()), judged, "majority", ("rater",))
-        if raters is not None:
-            if reference != "each":
-                raise ProtocolError(
-                    "`raters` compares raters with each other; with it `reference` is 'each' (the default) "
-                    f"or 'majority'; got {reference!r}."
-                )
-            members = _members(view, raters)
-            if len(members) < 2:
-                raise StructureError("`raters` needs at least two raters to compare.")
-            return cls(members, members, "raters", ("rater_a", "rater_b"))
-        if reference in ("each", "pooled"):
-            view.need(humans=1, judges=1)
-            dims = ("reference", "rater") if reference == "each" else ("rater",)
-            return cls(tuple(view.humans.tolist()), tuple(view.judges.tolist()), reference, dims)
-        position = view.position(reference, "reference")
-        view.need(judges=1)
-        others = tuple(p for p in view.judges.tolist() if p != position)
-        if not others:
-            raise StructureError(f"`reference={reference!r}` is the only judge; there is nobody to compare.")
-        return cls((position,), others, "one", ("rater",))
-
-    def references(self) -> list[int | None]:
-        """Columns of a majority reference: the whole vote, then the vote without each judged human."""
-        return [None, *(rater for rater in self.right if rater in self.left)]
-
-    def column_of(self) -> list[int]:
-        """Per judged rater, its column among :meth:`references`."""
-        columns = self.references()
-        return [columns.index(rater) if rater in columns else 0 for rater in self.right]
-
-
-def _members(view: View, raters: Any) -> tuple[int, ...]:
-    everyone = np.sort(np.concatenate([view.humans, view.judges]))
-    groups = {"humans": view.humans, "judges": view.judges, "all": everyone}
-    if isinstance(raters, str) and raters in groups:
-        return tuple(groups[raters].tolist())
-    return tuple(view.select(raters, np.arange(len(view.raters)), "raters").tolist())
 
 
 @dataclass(frozen=True)
@@ -122,6 +51,8 @@ class Plan:
         Categories of the table that are outcomes (CA, invalid) and have no place in an order.
     labels : str
         Name of the array of raw labels: ``codes``, or what an extraction rule read.
+    paired : bool
+        Whether the right columns are pairs of raters.
     """
 
     resolved: Resolved
@@ -134,6 +65,7 @@ class Plan:
     dims: tuple[str, ...]
     outcomes: tuple[Category, ...]
     labels: str
+    paired: bool = False
 
     @property
     def aggregate(self) -> str | None:
@@ -142,8 +74,18 @@ class Plan:
 
     def collapse(self, raw: Ints) -> Ints:
         """Tables over the protocol's categories from raw tables: ``T_p = M' T M``."""
-        left, right = (_matrix(t, self.scale.n_categories) for t in (self.left_targets, self.right_targets))
+        left, right = _matrix(self.left_targets, self.n_left), _matrix(self.right_targets, self.n_right)
         return left.T @ raw @ right
+
+    @property
+    def n_left(self) -> int:
+        """Categories of the table's rows."""
+        return self.scale.n_categories
+
+    @property
+    def n_right(self) -> int:
+        """Categories of the table's columns: pairs of categories where two raters are judged together."""
+        return self.scale.n_categories ** (2 if self.paired else 1)
 
     def eligible(self, raw: Ints) -> Ints:
         """Pairs where neither side is missing (a tied vote counts as missing)."""
@@ -163,6 +105,21 @@ class Plan:
     def tied(self) -> int:
         """Place of a tied vote on the left raw axis of a majority reference."""
         return raw_index("invalid", len(self.left_targets) - N_OUTCOMES)
+
+
+def _own_axis(n_categories: int) -> tuple[int, ...]:
+    """The raw axis of columns that are in the table's own categories already."""
+    return (*range(n_categories), *(-1 - outcome for outcome in range(N_OUTCOMES)))
+
+
+def _category(said: Category, resolved: Resolved, scale: Scale) -> int:
+    """Code of a category of the protocol, or of the data through the scale map."""
+    code = scale.find(said)
+    if code is None and (place := resolved.raw.find(said)) is not None:
+        code = resolved.targets[place]
+    if code is None or code < 0:
+        raise ProtocolError(f"`xj.constant({said!r})`: {said!r} is not a category of {scale!r}.")
+    return code
 
 
 def _matrix(targets: Sequence[int], n_categories: int) -> Ints:
@@ -220,11 +177,26 @@ class Pass:
             name, scale, targets, outcomes = self._once((*key, protocol.invalid), self._item(resolved, name))
             n_criteria = 1
         dims = tuple(self.view.rest)
-        if self.sides.kind != "majority":
-            return Plan(resolved, scale, name, name, targets, targets, n_criteria, dims, outcomes, labels)
-        votes = self._once(("majority", name, targets), self._majority(name, targets))
-        own = (*range(scale.n_categories), *(-1 - outcome for outcome in range(N_OUTCOMES)))
-        return Plan(resolved, scale, votes, name, own, targets, n_criteria, dims, outcomes, labels)
+        left, left_targets, right, right_targets = name, targets, name, targets
+        if self.sides.kind == "majority":
+            left = self._once(("majority", name, targets), self._majority(name, targets))
+            left_targets = _own_axis(scale.n_categories)
+        if self.sides.pairs:
+            right = self._once(("paired", name, targets), self._paired(name, resolved, scale, targets))
+            right_targets = _own_axis(scale.n_categories**2)
+        return Plan(
+            resolved,
+            scale,
+            left,
+            right,
+            left_targets,
+            right_targets,
+            n_criteria,
+            dims,
+            outcomes,
+            labels,
+            paired=bool(self.sides.pairs),
+        )
 
     def _extracted(self, resolved: Resolved) -> Callable[[str], str]:
         def make(name: str) -> str:
@@ -249,6 +221,19 @@ class Pass:
 
         return make
 
+    def _paired(
+        self, labels: str, resolved: Resolved, scale: Scale, targets: tuple[int, ...]
+    ) -> Callable[[str], str]:
+        def make(name: str) -> str:
+            pairs = [
+                (a, b, 0 if said is None else _category(said, resolved, scale))
+                for a, b, said in self.sides.pairs
+            ]
+            self.arrays[name] = paired(self.arrays[labels], targets, scale.n_categories, pairs)
+            return name
+
+        return make
+
     def _ask(self, plan: Plan) -> None:
         columns = self.columns()
         n = [len(t) - N_OUTCOMES for t in (plan.left_targets, plan.right_targets)]
@@ -259,7 +244,7 @@ class Pass:
             else:
                 request = pairs(n[0], left=plan.left, right=plan.right, n_right_categories=n[1], **columns)
             self.requests.append(request)
-        if plan.labels != "codes" and ("changed", plan.labels) not in self._asked:
+        if plan.labels != "codes" and not plan.paired and ("changed", plan.labels) not in self._asked:
             self._asked["changed", plan.labels] = len(self.requests)
             n_raw_categories, right = self.view.scale.n_categories, self.sides.right
             self.requests.append(
@@ -347,85 +332,3 @@ class Pass:
 def _criteria_apart(array: Ints, n_criteria: int, axis: int) -> Ints:
     shape = array.shape
     return array.reshape((*shape[:axis], n_criteria, shape[axis] // n_criteria, *shape[axis + 1 :]))
-
-
-# --------------------------------------------------------------------------------------------------- results
-
-
-def share(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> Floats:
-    """Quotient, NaN where the denominator is 0."""
-    shape = np.broadcast_shapes(np.shape(part), np.shape(whole))
-    return np.divide(part, whole, out=np.full(shape, np.nan), where=np.asarray(whole) > 0)
-
-
-def placed(
-    view: View, sides: Sides, array: npt.NDArray[Any], *, criterion: bool, trailing: int = 0
-) -> npt.NDArray[Any]:
-    """From (..., criterion, other, A, B, *trailing) to (..., *sides[, criterion], *others, *trailing)."""
-    axis = array.ndim - trailing - 4
-    array = np.moveaxis(array, (axis, axis + 1), (axis + 2, axis + 3))
-    shape = array.shape
-    array = array.reshape((*shape[: axis + 3], *view.others.values(), *shape[axis + 4 :]))
-    drop = ([] if criterion else [axis + 2]) + ([axis] if len(sides.dims) == 1 else [])
-    return array.squeeze(tuple(drop)) if drop else array
-
-
-def named_result(
-    view: View,
-    sides: Sides,
-    cases: Cases,
-    arrays: dict[str, Any],
-    *,
-    lead: Sequence[str] = (),
-    criterion: bool,
-    trailing: dict[str, tuple[str, ...]] | None = None,
-) -> xr.Dataset:
-    """Name the axes of finished arrays.
-
-    Parameters
-    ----------
-    lead : sequence of str
-        Dims before all others.
-    criterion : bool
-        Whether the results are per criterion.
-    trailing : dict, optional
-        Dims after all others, by variable; ``""`` stands for every other variable.
-    """
-    rest = [dim for dim in view.rest if criterion or dim != "criterion"]
-    slices = [] if cases.by is None else [cases.by]
-    dims = [*lead, *slices, *sides.dims, *rest]
-    ends = {"": ()} if trailing is None else {"": (), **trailing}
-    variables = {name: ([*dims, *ends.get(name, ends[""])], array) for name, array in arrays.items()}
-    coords: dict[str, Any] = dict(view.coordinates(*rest))
-    if cases.by is not None:
-        coords[cases.by] = (cases.by, cases.slices)
-    left, right = np.array(sides.left, dtype=np.intp), np.array(sides.right, dtype=np.intp)
-    if "rater" in sides.dims:
-        for name, variable in view.coordinates("rater").items():
-            coords[name] = variable.isel(rater=right) if variable.dims else variable
-        coords["rater"] = ("rater", view.named(right))
-    else:
-        coords |= {"rater_a": ("rater_a", view.named(left)), "rater_b": ("rater_b", view.named(right))}
-    if sides.kind == "each":
-        coords["reference"] = ("reference", view.named(left))
-    elif sides.kind != "raters":
-        coords["reference"] = view.named(left)[0] if sides.kind == "one" else sides.kind
-    return xr.Dataset(variables, coords=coords)
-
-
-def result_attrs(verb: str, view: View, sides: Sides, **more: Any) -> dict[str, str | int | float]:
-    """Attributes that suffice to recompute the result from the dataset; ``None`` is left out."""
-    known: dict[str, Any] = {"verb": verb, "scale": view.scale}
-    left, right = (view.named(np.array(side, dtype=np.intp)) for side in (sides.left, sides.right))
-    if sides.kind == "raters":
-        known["raters"] = left
-    else:
-        known["reference"] = left[0] if sides.kind == "one" else sides.kind
-        if sides.kind == "majority" and set(sides.right) & set(sides.left):
-            known["raters"] = right
-        else:
-            known["judges"] = right
-        if sides.kind != "one":
-            known["humans"] = left
-    known |= {name: value for name, value in more.items() if value is not None}
-    return flat_attrs(known | {"xjudge_version": version()})

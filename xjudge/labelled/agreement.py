@@ -19,9 +19,11 @@ from xjudge.labelled._common import (
     warn_recoded,
     warn_undefined,
 )
-from xjudge.labelled._intervals import Intervals
-from xjudge.labelled._pass import Pass, Plan, Sides, named_result, placed, result_attrs, share
+from xjudge.labelled._intervals import Intervals, coefficient
+from xjudge.labelled._pass import Pass, Plan
+from xjudge.labelled._results import named_result, placed, result_attrs, share
 from xjudge.labelled._sampling import Sampling
+from xjudge.labelled._sides import Sides
 from xjudge.protocol import Protocol
 from xjudge.statistics.coefficients import evaluate
 from xjudge.view import View
@@ -551,7 +553,8 @@ def _sampled(
     found = []
     for position, matrix in enumerate(weights.values()):
         own = {name: estimates[name] if "" in weights else estimates[name][..., position] for name in names}
-        found.append(intervals.of(plan, counted, own, apart, matrix, n_items, totals))
+        statistics = {name: coefficient(name, matrix) for name in names}
+        found.append(intervals.of(plan, counted, own, apart, statistics, n_items, totals))
     if "" in weights:
         return {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found[0].items()}
     out = {}

@@ -13,7 +13,8 @@ import xarray as xr
 from xjudge.codes import raw_names, to_codes, translate
 from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.labelled._common import agreement_weights
-from xjudge.labelled._pass import Pass, Plan, Sides
+from xjudge.labelled._pass import Pass, Plan
+from xjudge.labelled._sides import Sides
 from xjudge.lazy import materialise
 from xjudge.protocol import Protocol
 from xjudge.statistics.weights import cost_matrix

@@ -43,8 +43,8 @@ class Cells(NamedTuple):
     ----------
     left_targets, right_targets : tuple of int
         Per raw place the category of the protocol's table, negative where the pair is not used.
-    n_categories : int
-        Categories L of the table.
+    n_categories : pair of int
+        Categories of the table's rows and columns, L and R.
     n_criteria : int
         Criteria of the cells; they vary slowest.
     joined : bool
@@ -55,7 +55,7 @@ class Cells(NamedTuple):
 
     left_targets: tuple[int, ...]
     right_targets: tuple[int, ...]
-    n_categories: int
+    n_categories: tuple[int, int]
     n_criteria: int
     joined: bool
     pooled: bool
@@ -63,7 +63,7 @@ class Cells(NamedTuple):
     @property
     def n_cells(self) -> int:
         """Length D of a contribution vector."""
-        return self.n_categories**2 * (1 if self.joined else self.n_criteria)
+        return self.n_categories[0] * self.n_categories[1] * (1 if self.joined else self.n_criteria)
 
 
 def contributions(
@@ -83,14 +83,15 @@ def contributions(
     ndarray of float64, shape (item, D)
         Small whole numbers.
     """
-    n, size = cells.n_categories, cells.n_categories**2
+    n_left, n_right = cells.n_categories
+    size = n_left * n_right
     rows = np.arange(len(right))
     out = np.zeros((len(right), cells.n_cells + 1))  # the last column takes what is not used
-    b = _categories(right, cells.right_targets, n)
+    b = _categories(right, cells.right_targets, n_right)
     for column in range(left.shape[1]):
-        a = _categories(left[:, column], cells.left_targets, n)
-        used = (a < n) & (b < n)
-        cell = np.where(used, a.astype(np.intp) * n + b, cells.n_cells)
+        a = _categories(left[:, column], cells.left_targets, n_left)
+        used = (a < n_left) & (b < n_right)
+        cell = np.where(used, a.astype(np.intp) * n_right + b, cells.n_cells)
         for criterion in range(cells.n_criteria):
             shift = 0 if cells.joined else criterion * size
             out[rows, np.where(used[:, criterion], cell[:, criterion] + shift, cells.n_cells)] += 1
@@ -251,7 +252,7 @@ def patterns(
     n_columns: tuple[int, int],
 ) -> Request:
     """Ask for the distinct items over some columns; ``n_columns`` says how many on each side."""
-    cells = Cells((), (), 0, 1, True, False)
+    cells = Cells((), (), (0, 0), 1, True, False)
     options = _options(cells, left, left_columns, right, right_columns) | {"n_columns": n_columns}
     return Request(PATTERNS, options)
 

@@ -1,0 +1,93 @@
+"""Which raters stand on the two sides of the tables, and how results name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xjudge.errors import ProtocolError, StructureError
+from xjudge.scale import Category
+from xjudge.view import View
+
+__all__ = ["Sides", "members"]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Which raters stand on the two sides of the tables, and how results name them.
+
+    Parameters
+    ----------
+    left, right : tuple of int
+        Positions of the references (or voters) and of the judged raters.
+    kind : {"each", "one", "pooled", "majority", "raters"}
+    dims : tuple of str
+        Names of the result's dims for the sides that are dims.
+    pairs : tuple
+        Of raters judged together (:func:`xjudge.compare`): two positions, or one and a category that is
+        always said; ``right`` then numbers the pairs.
+    """
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    kind: str
+    dims: tuple[str, ...]
+    pairs: tuple[tuple[int, int | None, Category | None], ...] = ()
+
+    @classmethod
+    def of(cls, view: View, reference: str, raters: Any) -> Sides:
+        """Read `reference` and `raters`.
+
+        Raises
+        ------
+        StructureError, OverlapError
+            Unknown raters; no human or no judge to compare.
+        """
+        if reference == "majority":
+            view.need(humans=1, judges=0 if raters is not None else 1)
+            judged = tuple(view.judges.tolist()) if raters is None else members(view, raters)
+            return cls(tuple(view.humans.tolist()), judged, "majority", ("rater",))
+        if raters is not None:
+            if reference != "each":
+                raise ProtocolError(
+                    "`raters` compares raters with each other; with it `reference` is 'each' (the default) "
+                    f"or 'majority'; got {reference!r}."
+                )
+            chosen = members(view, raters)
+            if len(chosen) < 2:
+                raise StructureError("`raters` needs at least two raters to compare.")
+            return cls(chosen, chosen, "raters", ("rater_a", "rater_b"))
+        if reference in ("each", "pooled"):
+            view.need(humans=1, judges=1)
+            dims = ("reference", "rater") if reference == "each" else ("rater",)
+            return cls(tuple(view.humans.tolist()), tuple(view.judges.tolist()), reference, dims)
+        position = view.position(reference, "reference")
+        view.need(judges=1)
+        others = tuple(p for p in view.judges.tolist() if p != position)
+        if not others:
+            raise StructureError(f"`reference={reference!r}` is the only judge; there is nobody to compare.")
+        return cls((position,), others, "one", ("rater",))
+
+    def references(self) -> list[int | None]:
+        """Columns of a majority reference: the whole vote, then the vote without each judged human."""
+        if self.pairs:
+            return [None]
+        return [None, *(rater for rater in self.right if rater in self.left)]
+
+    def column_of(self) -> list[int]:
+        """Per judged rater, its column among :meth:`references`."""
+        columns = self.references()
+        if self.pairs:
+            return [0] * len(self.right)
+        return [columns.index(rater) if rater in columns else 0 for rater in self.right]
+
+
+def members(view: View, raters: Any) -> tuple[int, ...]:
+    """Positions of raters, by names or by ``"humans"``, ``"judges"``, ``"all"``."""
+    everyone = np.sort(np.concatenate([view.humans, view.judges]))
+    groups = {"humans": view.humans, "judges": view.judges, "all": everyone}
+    if isinstance(raters, str) and raters in groups:
+        return tuple(groups[raters].tolist())
+    return tuple(view.select(raters, np.arange(len(view.raters)), "raters").tolist())
