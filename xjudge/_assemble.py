@@ -58,12 +58,15 @@ def build(reading: Reading, options: Options, problems: Problems) -> xr.Dataset:
         ids["replicate"] = Ids("replicate", kept.replicate, np.arange(count), "number")
         codes["replicate"] = kept.replicate
     dense = _is_dense(ids, len(kept.rows), options.layout, problems)
-    data = _values(reading, matched, kept, prob)
-    scattered = (_dense if dense else _sparse)(data, codes, ids, matched.vocabulary.scale)
     further = [name for name in reading.frame.columns if name not in reading.used]
     along = {dim: one for dim, one in reading.ids.items() if dim != reading.spread}
     placed, dropped = covariates(reading.frame, further, along)
-    ds = scattered.assign_coords({"role": ("rater", roles), "identity": ("rater", identity), **placed})
+    coords = id_coords(ids) | {"role": ("rater", roles), "identity": ("rater", identity)} | placed
+    data = _values(reading, matched, kept, prob)
+    variables, codes_of = (_dense if dense else _sparse)(data, codes, ids, matched.vocabulary.scale)
+    if prob is not None:
+        coords["category"] = ("category", category_values(matched.vocabulary.scale))
+    ds = xr.Dataset(variables, coords=coords | codes_of)
     ds.attrs = _attrs(reading, options, declared, matched, kept)
     _warn(reading, matched, kept, options, dropped)
     return ds
@@ -167,7 +170,8 @@ def _dense(
     codes: Mapping[str, npt.NDArray[Any]],
     ids: Mapping[str, Ids],
     scale: Scale,
-) -> xr.Dataset:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables of the cube, and no coordinates beside the ids."""
     shape = tuple(len(one) for one in ids.values())
     cells = np.zeros(len(data["label"]), dtype=np.int64)
     for dim, one in ids.items():
@@ -181,7 +185,7 @@ def _dense(
         cube[cells] = values
         dims = (*ids, "category") if further else tuple(ids)
         variables[name] = (dims, cube.reshape(*shape, *further), _variable_attrs(name, scale))
-    return _with_categories(xr.Dataset(variables, coords=id_coords(ids)), scale)
+    return variables, {}
 
 
 def _sparse(
@@ -189,26 +193,23 @@ def _sparse(
     codes: Mapping[str, npt.NDArray[Any]],
     ids: Mapping[str, Ids],
     scale: Scale,
-) -> xr.Dataset:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables along answers, sorted by item, and the codes of their ids."""
     order = np.lexsort([codes[dim] for dim in reversed(list(ids))])
     variables = {}
     for name, values in data.items():
         taken = values[order].astype(scale.dtype if name == "label" else values.dtype, copy=False)
         dims = ("answer", "category") if values.ndim > 1 else ("answer",)
         variables[name] = (dims, taken, _variable_attrs(name, scale))
-    coords = id_coords(ids)
+    coords = {}
     for dim, one in ids.items():
         dtype = np.int32 if len(one) < 2**31 else np.int64
         coords[f"{dim}_code"] = ("answer", codes[dim][order].astype(dtype, copy=False))
-    return _with_categories(xr.Dataset(variables, coords=coords), scale)
+    return variables, coords
 
 
 def _variable_attrs(name: str, scale: Scale) -> dict[str, Any]:
     return scale.to_attrs() if name == "label" else {}
-
-
-def _with_categories(ds: xr.Dataset, scale: Scale) -> xr.Dataset:
-    return ds.assign_coords(category=category_values(scale)) if "category" in ds.dims else ds
 
 
 # ------------------------------------------------------------------------------------------ what is reported
