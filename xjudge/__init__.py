@@ -23,6 +23,7 @@ from xjudge.errors import (
 from xjudge.labelled._common import costs_from_scores, tidy
 from xjudge.labelled._common import version as _version
 from xjudge.labelled.agreement import agreement, sweep, tables
+from xjudge.labelled.compare import compare, constant, rank
 from xjudge.labelled.disagreements import disagreements
 from xjudge.labelled.spread import mean_pairwise, spread
 from xjudge.outcomes import mask, rates, validate
@@ -56,6 +57,8 @@ __all__ = [
     "agreement",
     "all_positive",
     "at_least",
+    "compare",
+    "constant",
     "costs_from_scores",
     "cut",
     "disagreements",
@@ -69,6 +72,7 @@ __all__ = [
     "mean_pairwise",
     "merge",
     "one_of",
+    "rank",
     "rates",
     "rebuild",
     "recode_to",

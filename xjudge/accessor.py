@@ -19,6 +19,7 @@ from xjudge import build, outcomes
 from xjudge.errors import StructureError
 from xjudge.labelled import _common
 from xjudge.labelled import agreement as agreements
+from xjudge.labelled import compare as comparisons
 from xjudge.labelled import disagreements as cases
 from xjudge.labelled import spread as spreads
 from xjudge.protocol import Protocol
@@ -106,6 +107,8 @@ class DatasetJudge(_NotData):
     sweep = _method(agreements.sweep)
     spread = _method(spreads.spread)
     mean_pairwise = _method(spreads.mean_pairwise)
+    compare = _method(comparisons.compare)
+    rank = _method(comparisons.rank)
     disagreements = _method(cases.disagreements)
     to_long = _method(build.to_long)
     join = _method(build.join)

@@ -154,6 +154,7 @@ class View:
         StructureError
             Where no rater has that name.
         """
+        name = name.item() if isinstance(name, np.generic) else name
         found = [
             p for p, rater in enumerate(_plain(self.raters)) if rater == name and type(rater) is type(name)
         ]

@@ -76,10 +76,13 @@ class Intervals:
     counting : Pass
         Requests are added to it.
     sampling : Sampling
+    joint : bool
+        Whether all estimates must share their resamples, so that they can be compared: whole items are
+        then drawn even where a table alone would do.
     """
 
-    def __init__(self, counting: Pass, sampling: Sampling) -> None:
-        self.counting, self.sampling = counting, sampling
+    def __init__(self, counting: Pass, sampling: Sampling, *, joint: bool = False) -> None:
+        self.counting, self.sampling, self.joint = counting, sampling, joint
         self._asked: dict[Any, int] = {}
         if sampling.method is None:
             return
@@ -96,7 +99,7 @@ class Intervals:
             return "clusters"
         if sampling.resample == "criteria":
             return "criteria"
-        if sampling.resample == "items+criteria":
+        if sampling.resample == "items+criteria" or (self.joint and sampling.resample == "items"):
             return "units"
         pooled = plan.aggregate == "macro" or (plan.aggregate == "micro" and plan.n_criteria > 1)
         if sampling.resample == "decisions" and plan.aggregate != "macro":
@@ -265,6 +268,24 @@ class Intervals:
         ends = ("se", "undefined") if self.sampling.resamples else ("se",)
         out = {f"{name}_{end}": np.full(shape, np.nan) for name in values for end in ends}
         out |= {f"{name}_interval": np.full((*shape, 2), np.nan) for name in values}
+        for at, estimate, rows, multiplicities in self._estimates(
+            plan, counted, values, apart, statistics, totals
+        ):
+            for key, value in estimate.made(rows, multiplicities).items():
+                out[key][at] = value
+        return out
+
+    def _estimates(
+        self,
+        plan: Plan,
+        counted: list[Any],
+        values: Mapping[str, Floats],
+        apart: Ints,
+        statistics: Mapping[str, OfTable],
+        totals: Ints,
+    ) -> Iterator[tuple[tuple[int, ...], _Estimate, Floats, Ints]]:
+        """Every estimate that is defined: where it stands, and the units behind it."""
+        shape = next(iter(values.values())).shape
         source = self._source(plan)
         held = None if source in ("cells", "criteria") else self._counted(plan, counted)
         for index in np.ndindex(shape[:-4]):
@@ -275,12 +296,28 @@ class Intervals:
                     continue
                 own = apart[index][:, other, a, b]
                 own = own[criterion : criterion + 1] if plan.aggregate is None else own
-                estimate = _Estimate(self, plan, own, statistics, known)
                 slot = None if held is None else held[index]
                 place = criterion, other, a, b
                 rows, multiplicities = self._rows(plan, source, slot, place, own, int(totals[at]))
-                for key, value in estimate.made(rows, multiplicities).items():
-                    out[key][at] = value
+                yield at, _Estimate(self, plan, own, statistics, known), rows, multiplicities
+
+    def replicates(
+        self,
+        plan: Plan,
+        counted: list[Any],
+        values: Mapping[str, Floats],
+        apart: Ints,
+        statistics: Mapping[str, OfTable],
+        totals: Ints,
+    ) -> dict[str, Floats]:
+        """Replicates (replicate, ...) of every estimate; jointly drawn where ``joint`` was asked for."""
+        shape = next(iter(values.values())).shape
+        out = {name: np.full((self.sampling.n_resamples, *shape), np.nan) for name in values}
+        for at, estimate, rows, multiplicities in self._estimates(
+            plan, counted, values, apart, statistics, totals
+        ):
+            for name, drawn in estimate.replicates(rows, multiplicities).items():
+                np.moveaxis(out[name], 0, -1)[at] = drawn
         return out
 
     def _rows(
@@ -361,6 +398,14 @@ class _Estimate:
         for name in self.values:
             out |= self._ends(name, np.concatenate(replicates[name]), errors[name], rows, multiplicities)
         return out
+
+    def replicates(self, rows: Floats, multiplicities: Ints) -> dict[str, Floats]:
+        """Replicates (B,) of every statistic."""
+        out: dict[str, list[Floats]] = {name: [] for name in self.values}
+        for _, tables in self._drawn(rows, multiplicities):
+            for name in self.values:
+                out[name].append(self._replicate(name, tables)[0])
+        return {name: np.concatenate(parts) for name, parts in out.items()}
 
     def _drawn(self, rows: Floats, multiplicities: Ints) -> Iterator[tuple[Ints, Floats]]:
         """Blocks of weights (b, unit) and of the tables (b, criterion, L, L) that they add up to."""

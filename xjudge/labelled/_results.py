@@ -33,7 +33,8 @@ def placed(
     array = np.moveaxis(array, (axis, axis + 1), (axis + 2, axis + 3))
     shape = array.shape
     array = array.reshape((*shape[: axis + 3], *view.others.values(), *shape[axis + 4 :]))
-    drop = ([] if criterion else [axis + 2]) + ([axis] if len(sides.dims) == 1 else [])
+    kept = sides.left_is_dim, sides.right_is_dim, criterion
+    drop = [axis + place for place, keep in enumerate(kept) if not keep]
     return array.squeeze(tuple(drop)) if drop else array
 
 

@@ -70,6 +70,16 @@ class Sides:
             raise StructureError(f"`reference={reference!r}` is the only judge; there is nobody to compare.")
         return cls((position,), others, "one", ("rater",))
 
+    @property
+    def left_is_dim(self) -> bool:
+        """Whether results keep the references (or first raters) apart."""
+        return bool({"reference", "rater_a"} & set(self.dims))
+
+    @property
+    def right_is_dim(self) -> bool:
+        """Whether results keep the judged raters (or pairs) apart."""
+        return bool({"rater", "rater_b", "pair"} & set(self.dims))
+
     def references(self) -> list[int | None]:
         """Columns of a majority reference: the whole vote, then the vote without each judged human."""
         if self.pairs:

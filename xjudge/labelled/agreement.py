@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,30 +10,24 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.codes import MISSING, raw_names
-from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError, Reason
+from xjudge.errors import ProtocolError
 from xjudge.labelled._common import (
-    agreement_weights,
     chosen_statistics,
-    texts,
     warn_recoded,
     warn_undefined,
 )
-from xjudge.labelled._intervals import Intervals, coefficient
+from xjudge.labelled._evaluation import evaluated, sampling_attrs, weight_matrices
+from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan
-from xjudge.labelled._results import named_result, placed, result_attrs, share
+from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._sampling import Sampling
 from xjudge.labelled._sides import Sides
 from xjudge.protocol import Protocol
-from xjudge.statistics.coefficients import evaluate
 from xjudge.view import View
 
 __all__ = ["agreement", "sweep", "tables"]
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Weights = Mapping[str, Floats | None]
-"""Agreement weights by the name of the costs; one nameless entry where the result has no dim ``costs``."""
 
 # -------------------------------------------------------------------------------------------------- tables
 
@@ -363,7 +357,7 @@ def _agreement(
     sides = Sides.of(view, reference, raters)
     counting = Pass(view, resolved, sides, by, sampling.seed)
     names = chosen_statistics(statistic, [(plan.resolved.protocol, plan.scale) for plan in counting.plans])
-    matrices = [_matrices(weights, costs, plan) for plan in counting.plans]
+    matrices = [weight_matrices(weights, costs, plan) for plan in counting.plans]
     sampling.check(names, [plan.aggregate for plan in counting.plans])
     intervals = Intervals(counting, sampling)
     many = verb == "sweep"
@@ -371,7 +365,7 @@ def _agreement(
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         found = [
-            _evaluated(intervals, plan, counted, names, matrix, min_overlap, macro=macro)
+            evaluated(intervals, plan, counted, names, matrix, min_overlap, macro=macro)
             for plan, matrix in zip(counting.plans, matrices, strict=True)
         ]
         return _stacked(found) if many else found[0]
@@ -412,24 +406,12 @@ def _agreement(
         weights=weights,
         costs=dict(costs) if isinstance(costs, Mapping) else costs,
         min_overlap=min_overlap,
-        **_sampling_attrs(sampling, names),
+        **sampling_attrs(sampling, names),
     )
     warn_recoded(resolved)
     if compute or not view.lazy:
         warn_undefined(result, names)
     return result
-
-
-def _sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
-    """What was asked of intervals, the method for each statistic, and the law of the resamples."""
-    asked: dict[str, Any] = {"interval": sampling.method or "none", "seed": sampling.seed}
-    if sampling.method is None:
-        return asked
-    methods = {name: sampling.of(name) for name in names}
-    asked |= {"interval_methods": methods, "resample": sampling.resample, "level": sampling.level}
-    if sampling.resamples:
-        asked |= {"n_resamples": sampling.n_resamples, "law": "multinomial"}
-    return asked
 
 
 def _protocol_coordinates(protocols: Sequence[Protocol]) -> dict[str, Any]:
@@ -460,150 +442,3 @@ def _stacked(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
         like = next(one[name] for one in found if name in one)
         out[name] = np.stack([one.get(name, np.full(like.shape, np.nan)) for one in found])
     return out
-
-
-def _matrices(weights: Any, costs: Any, plan: Plan) -> Weights:
-    if not isinstance(costs, Mapping):
-        return {"": agreement_weights(weights, costs, plan.scale, plan.outcomes)}
-    if not costs:
-        raise ProtocolError("`costs` is an empty mapping; name at least one cost matrix.")
-    return {
-        str(name): agreement_weights(weights, one, plan.scale, plan.outcomes) for name, one in costs.items()
-    }
-
-
-def _evaluated(
-    intervals: Intervals,
-    plan: Plan,
-    counted: list[Any],
-    names: Sequence[str],
-    weights: Weights,
-    min_overlap: int,
-    *,
-    macro: bool,
-) -> dict[str, Any]:
-    """Values, reasons and counts of one protocol."""
-    counting = intervals.counting
-    view, sides = counting.view, counting.sides
-    raw, items = counting.raw(plan, counted), counting.items(plan, counted)
-    apart = plan.collapse(raw)
-    if plan.aggregate == "micro":
-        raw = raw.sum(-6, keepdims=True)
-    averaged = plan.aggregate == "macro"
-    table, eligible = plan.collapse(raw), plan.eligible(raw)
-    used = table.sum((-2, -1))
-
-    def over_criteria(counts: Ints) -> Ints:
-        return counts.sum(-4, keepdims=True) if averaged else counts
-
-    def on_dims(array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
-        return placed(view, sides, array, criterion=plan.per_criterion, trailing=trailing)
-
-    out: dict[str, npt.NDArray[Any]] = {}
-    estimates: dict[str, Floats] = {}
-    included = []
-    for name in names:
-        value, reason, n_included = _value(
-            counting, plan, name, weights, table=table, used=used, eligible=eligible, min_overlap=min_overlap
-        )
-        by_costs = value.ndim - used.ndim
-        estimates[name] = np.where(reason == 0, value, np.nan)
-        out[name] = on_dims(estimates[name], by_costs)
-        out[f"{name}_reason"] = texts(on_dims(reason, by_costs))
-        included.append(on_dims(n_included, by_costs))
-    n_items = over_criteria(used) if items is None else items
-    if intervals.sampling.method is not None:
-        totals = over_criteria(raw.sum((-2, -1)))
-        out |= _sampled(intervals, plan, counted, names, estimates, apart, weights, n_items, totals, on_dims)
-    out["n"] = on_dims(over_criteria(used))
-    out["n_items"] = on_dims(n_items)
-    out["n_eligible"] = on_dims(over_criteria(eligible))
-    out["coverage"] = share(out["n"], out["n_eligible"])
-    changed = counting.changed(plan, counted)
-    if changed is not None:
-        changed = changed if plan.aggregate is None else changed.sum(-4, keepdims=True)
-        each_pair = (*changed.shape[:-2], *used.shape[-2:])
-        out["n_extraction_changed"] = on_dims(np.broadcast_to(changed, each_pair))
-    if sides.kind == "majority":
-        out["n_reference_ties"] = on_dims(over_criteria(raw[..., plan.tied, :].sum(-1)))
-    if plan.scale.kind == "binary":
-        cells = table.sum(-6, keepdims=True) if averaged else table
-        total = cells.sum((-2, -1))
-        out["rate_reference"] = on_dims(share(cells[..., 1, :].sum(-1), total))
-        out["rate_rater"] = on_dims(share(cells[..., :, 1].sum(-1), total))
-    if macro:
-        out["n_criteria"] = np.full_like(out["n"], table.shape[-6])
-        out["n_criteria_included"] = np.stack(included, axis=-1)
-    return out
-
-
-def _sampled(
-    intervals: Intervals,
-    plan: Plan,
-    counted: list[Any],
-    names: Sequence[str],
-    estimates: Mapping[str, Floats],
-    apart: Ints,
-    weights: Weights,
-    n_items: Ints,
-    totals: Ints,
-    on_dims: Callable[[npt.NDArray[Any], int], npt.NDArray[Any]],
-) -> dict[str, Floats]:
-    """Standard errors and intervals on the result's dims; along the costs too where they have names."""
-    found = []
-    for position, matrix in enumerate(weights.values()):
-        own = {name: estimates[name] if "" in weights else estimates[name][..., position] for name in names}
-        statistics = {name: coefficient(name, matrix) for name in names}
-        found.append(intervals.of(plan, counted, own, apart, statistics, n_items, totals))
-    if "" in weights:
-        return {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found[0].items()}
-    out = {}
-    for name in found[0]:
-        bound = int(name.endswith("_interval"))
-        out[name] = on_dims(np.stack([one[name] for one in found], axis=-1 - bound), 1 + bound)
-    return out
-
-
-def _value(
-    counting: Pass,
-    plan: Plan,
-    name: str,
-    weights: Weights,
-    *,
-    table: Ints,
-    used: Ints,
-    eligible: Ints,
-    min_overlap: int,
-) -> tuple[Floats, npt.NDArray[np.int8], Ints]:
-    """One statistic, its reasons, and the criteria it includes; with a last axis where costs have names."""
-    view, sides = counting.view, counting.sides
-    found = []
-    for matrix in weights.values():
-        value, reason = evaluate(name, table, matrix)
-        reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
-        thin = (reason == 0) & (used < min_overlap)
-        reason = np.where(thin, np.int8(Reason.BELOW_MIN_OVERLAP), reason)
-        n_included = (reason == 0).astype(np.int64)
-        if plan.aggregate == "macro":
-            value, reason, n_included = _macro(criterion_weights(view, plan.resolved.protocol), value, reason)
-        if sides.kind == "raters":
-            same = np.array(sides.left)[:, None] == np.array(sides.right)
-            reason = np.where(same, np.int8(Reason.SAME_RATER), reason)
-        found.append((value, reason, n_included))
-    if "" in weights:
-        return found[0]
-    value, reason, n_included = (np.stack(parts, axis=-1) for parts in zip(*found, strict=True))
-    return value, reason, n_included
-
-
-def _macro(
-    weights: Floats, value: Floats, reason: npt.NDArray[np.int8]
-) -> tuple[Floats, npt.NDArray[np.int8], Ints]:
-    """Weighted mean over the criteria where the statistic is defined; weights are renormalised over them."""
-    weight = weights[:, None, None, None] * (reason == 0)
-    total = weight.sum(-4, keepdims=True)
-    mean = share((weight * np.where(reason == 0, value, 0)).sum(-4, keepdims=True), total)
-    out = np.where(total > 0, np.int8(0), np.int8(Reason.NO_CRITERION))
-    nowhere = (reason == Reason.NO_OVERLAP).all(-4, keepdims=True)
-    out = np.where(nowhere, np.int8(Reason.NO_OVERLAP), out)
-    return mean, out, (weight > 0).sum(-4, keepdims=True)
