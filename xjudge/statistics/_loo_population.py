@@ -79,6 +79,7 @@ def noise_model(
     n_categories : int
         Ignored where ``prevalence`` is given.
     prevalence : array-like of float, shape (L,), optional
+        Sums to 1, up to the rounding of printed shares.
 
     Returns
     -------
@@ -105,11 +106,11 @@ def noise_model(
     for name, values in (("human_accuracy", accuracy), ("judge_accuracy", np.asarray(judge_accuracy))):
         if not np.all((values >= 0) & (values <= 1)):
             raise ProtocolError(f"`{name}` must lie in [0, 1]; got {np.asarray(values).tolist()!r}.")
-    if shares.ndim != 1 or len(shares) < 2 or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
+    if shares.ndim != 1 or len(shares) < 2 or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-4:
         raise ProtocolError(
             f"`prevalence` must be two or more shares that sum to 1; got {np.asarray(shares).tolist()!r}."
         )
-    return NoiseModel(accuracy, float(judge_accuracy), shares)
+    return NoiseModel(accuracy, float(judge_accuracy), shares / shares.sum())
 
 
 def joint_patterns(joint: npt.ArrayLike) -> Patterns:

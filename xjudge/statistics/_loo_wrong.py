@@ -125,7 +125,8 @@ def lattice_shift(
         To add to ``mu``. Where the number of pairs is random the correction is averaged over it.
     """
     m, rho = share * n_items, share
-    if design != "random":
+    together = design != "random" or share >= 1
+    if together:
         pairs, variance = np.full(K, (K - 1) * m), np.zeros(K)
     else:
         pairs = np.full(K, m * (1 + (K - 2) * rho))
@@ -135,7 +136,7 @@ def lattice_shift(
             variance[0] = (K - 1) * m * (1 - rho)
             per_item = 1 + (K - 2) * rho
             variance[1:] = m * ((K - 2) * rho * (1 - rho) + per_item**2 * (1 - rho))
-    span = 2 if design != "random" and n_categories == 2 and K % 2 == 1 else 1
+    span = 2 if together and n_categories == 2 and K % 2 == 1 else 1
     tolerance = float(read_decimal(eps, "eps"))
     shift = np.zeros(K)
     for k in range(K):
