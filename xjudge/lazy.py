@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import XJudgeWarning, warn
+from xjudge.codes import smallest_dtype
+from xjudge.errors import StructureError, XJudgeWarning, warn
 from xjudge.statistics.counts import Axes, Block, Request, combine_blocks, count_block, finish_block
 
 __all__ = [
@@ -57,7 +58,14 @@ def metadata_values(array: Any) -> npt.NDArray[Any]:
 
 
 def one_chunk_beside_items(array: Any) -> Any:
-    """Merge chunks along every axis but the first, with a warning that names the cost."""
+    """Merge chunks along every axis but the first, with a warning that names the cost.
+
+    Raises
+    ------
+    StructureError
+        Where the sizes of the chunks are unknown.
+    """
+    _check_chunks(array)
     if not is_lazy(array) or all(len(sizes) == 1 for sizes in array.chunks[1:]):
         return array
     warn(
@@ -120,6 +128,7 @@ def item_positions(array: Any) -> Any:
         return np.arange(array.shape[0])
     import dask.array as da
 
+    _check_chunks(array)
     return da.arange(array.shape[0], chunks=(array.chunks[0],))
 
 
@@ -150,15 +159,28 @@ def reduce_items(
     -------
     dict of array
         What ``finish`` returned; lazy with ``compute=False`` on lazy arrays.
+
+    Raises
+    ------
+    StructureError
+        Where the sizes of the chunks are unknown.
+
+    Notes
+    -----
+    When computed now, ``finish`` runs in the calling thread, and nothing that it holds goes to the scheduler.
+    With ``compute=False`` it is a task, so it should hold nothing that grows with the items.
     """
     if not any(is_lazy(array) for array in arrays.values()):
         counted = count_block(requests, axes, {name: np.asarray(a) for name, a in arrays.items()})
         return finish(finish_block(requests, axes, counted))
-    task = _finished(requests, arrays, finish, axes)
+    total = _total(requests, arrays, axes)
+    finished = _Finish(tuple(requests), axes, finish)
     if compute:
-        return task.compute()
+        return finished(total.compute())
     import dask.array as da
+    from dask import delayed
 
+    task = delayed(finished)(total)
     template = _template(requests, arrays, finish, axes)
     return {
         name: da.from_delayed(task[name], shape=value.shape, dtype=value.dtype, meta=value)
@@ -170,6 +192,8 @@ def _aligned(arrays: Sequence[Any]) -> list[Any]:
     """Lazy arrays whose item chunks agree with the first lazy one, and one chunk along everything else."""
     import dask.array as da
 
+    for array in arrays:
+        _check_chunks(array)
     chunks = next(array.chunks[0] for array in arrays if is_lazy(array))
     out = []
     for array in arrays:
@@ -181,11 +205,21 @@ def _aligned(arrays: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _finished(requests: Sequence[Request], arrays: Mapping[str, Any], finish: Finish, axes: Axes) -> Any:
-    """One delayed task that holds the finished arrays: a blockwise map and a tree combine before it."""
-    import dask.array as da
-    from dask import delayed
+def _check_chunks(array: Any) -> None:
+    if is_lazy(array) and any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise StructureError(
+            "A lazy array has chunks of unknown sizes, as selecting by a lazy condition leaves them, so that "
+            "its items cannot be matched with others; call `.compute_chunk_sizes()` on the array first."
+        )
 
+
+def _total(requests: Sequence[Request], arrays: Mapping[str, Any], axes: Axes) -> Any:
+    """One delayed block that holds the counts of all items: a blockwise map and a tree combine."""
+    import dask.array as da
+
+    if axes.n_groups and not is_lazy(arrays["group"]):  # it travels in the graph
+        group = np.clip(arrays["group"], -1, axes.n_groups).astype(smallest_dtype(axes.n_groups + 1))
+        arrays = {**arrays, "group": group}
     names = list(arrays)
     operands: list[Any] = []
     for position, array in enumerate(_aligned(list(arrays.values()))):
@@ -213,7 +247,7 @@ def _finished(requests: Sequence[Request], arrays: Mapping[str, Any], finish: Fi
         meta=np.empty((0,), dtype=object),
     )
     (block,) = total.to_delayed(optimize_graph=False).ravel()
-    return delayed(_Finish(tuple(requests), axes, finish))(block)
+    return block
 
 
 class _Chunk:

@@ -204,8 +204,8 @@ def _slots(axes: Axes, arrays: Block) -> Iterator[list[Block]]:
 
 def _rows_of_groups(group: npt.NDArray[np.signedinteger], n_groups: int) -> list[npt.NDArray[np.intp]]:
     """Items of each group, in order; whatever is no group is in none."""
-    group = np.where((group >= 0) & (group < n_groups), group, -1).astype(smallest_dtype(n_groups))
-    order = np.argsort(group, kind="stable")  # of 16 bits: linear in the items
+    group = np.clip(group, -1, n_groups).astype(smallest_dtype(n_groups + 1))
+    order = np.argsort(group, kind="stable")  # linear in the items, where 16 bits do
     ends = np.searchsorted(group[order], np.arange(n_groups + 1))
     return [order[start:stop] for start, stop in itertools.pairwise(ends)]
 
