@@ -49,6 +49,7 @@ ROOMS: dict[str, Room] = {
     "statistics.coefficients": Room(1, 1),
     "statistics.gradients": Room(1, 2),
     "statistics.raters": Room(1, 2),
+    "statistics.scores": Room(1, 2),
     "statistics.bounds": Room(1, 3),
     "statistics.loo": Room(1, 3),
     "statistics.panel": Room(1, 3),

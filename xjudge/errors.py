@@ -94,6 +94,7 @@ class Reason(enum.IntEnum):
     CLASS_WITHOUT_REFERENCE = 13
     NO_CRITERION = 14
     SAME_RATER = 15
+    FEW_PAIRS = 16
     ALREADY_FALSE = 30
     CANNOT_BE_OVERTURNED = 31
     NO_COVERED_CASE = 32
@@ -144,6 +145,7 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.CLASS_WITHOUT_REFERENCE: "a category that only the rater uses",
     Reason.NO_CRITERION: "no criterion with a defined value",
     Reason.SAME_RATER: "a rater against itself",
+    Reason.FEW_PAIRS: "fewer than two pairs",
     Reason.ALREADY_FALSE: "already false",
     Reason.CANNOT_BE_OVERTURNED: "cannot be overturned",
     Reason.NO_COVERED_CASE: "an unresolved cell without a covered case to follow",
