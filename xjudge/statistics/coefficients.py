@@ -160,8 +160,9 @@ def kappa(
     Returns
     -------
     ndarray, shape (...)
-        At most 1; 0 where agreement is what the margins would give by chance. NaN where only one
-        category is in use (chance agreement is certain) or the table is empty.
+        At most 1; 0 where agreement is what the margins would give by chance. NaN where chance agreement
+        is certain (only one category is in use, or the weights of all that are in use are 1) or the table
+        is empty.
 
     Examples
     --------
@@ -399,7 +400,8 @@ def gwet_ac1(
     """Gwet's AC1, and AC2 with weights (Gwet 2008).
 
     ``p_e = T_w / (L (L-1)) sum_a pibar_a (1 - pibar_a)`` with ``T_w`` the sum of the weights and ``L`` the
-    number of declared categories. Parameters are those of :func:`kappa`; NaN for an empty table only.
+    number of declared categories. Parameters are those of :func:`kappa`; NaN for an empty table, and where
+    every weight is 1.
 
     Examples
     --------
@@ -415,7 +417,7 @@ def brennan_prediger(
     """Brennan and Prediger's coefficient: chance is uniform over the declared categories.
 
     ``p_e = sum w_ab / L^2`` (1 / L unweighted). Parameters are those of :func:`kappa`; NaN for an empty
-    table only.
+    table, and where every weight is 1.
 
     Examples
     --------
@@ -429,15 +431,30 @@ def brennan_prediger(
 
 
 def _checked(table: npt.ArrayLike) -> Float:
-    counts = np.asarray(table)
+    """Counts as float64, refused where they are no counts."""
+    try:
+        counts = np.asarray(table)
+    except ValueError:
+        raise StructureError("A table has shape (..., L, L); got rows of different lengths.") from None
     if counts.ndim < 2 or counts.shape[-1] != counts.shape[-2] or counts.shape[-1] < 1:
         raise StructureError(f"A table has shape (..., L, L); got {counts.shape}.")
     if counts.dtype.kind not in "iufb":
         raise StructureError(f"A table holds counts; got dtype {counts.dtype}.")
+    if counts.size and not (counts.min() >= 0 and counts.max() < np.inf):
+        raise StructureError("A table holds counts: no cell is negative, infinite or NaN.")
+    whole = counts.dtype.kind != "f"
     counts = counts.astype(np.float64)
-    if counts.size and not counts.min() >= 0:
-        raise StructureError("A table holds counts: no cell is negative or NaN.")
-    return counts
+    return counts if whole else _scaled(counts)
+
+
+def _scaled(table: Float) -> Float:
+    """Each table brought to a largest cell in [1/2, 1) by a power of two.
+
+    Every coefficient is a ratio of sums of one degree and a power of two changes no digit, so the values
+    stay, and products of margins of very small or large shares neither underflow nor overflow.
+    """
+    exponent = np.frexp(table.max((-2, -1), keepdims=True))[1]
+    return np.ldexp(table, -exponent)
 
 
 def _ratio(numerator: Float, denominator: Float, reason: Codes) -> Evaluated:
@@ -460,43 +477,46 @@ def _empty(total: Float) -> tuple[npt.NDArray[np.bool_], Reason]:
 
 
 def _accuracy(table: Float, _: Float | None) -> Evaluated:
-    total = table.sum((-2, -1))
-    return _ratio(np.trace(table, axis1=-2, axis2=-1), total, _reasons(_empty(total)))
+    hits = np.trace(table, axis1=-2, axis2=-1)
+    total = hits + _apart(table, _others(table))  # so that no rounding of shares takes the ratio beyond 1
+    return _ratio(hits, total, _reasons(_empty(total)))
 
 
-def _chance_corrected(table: Float, weights: Float | None, expected: Float, total: Float) -> Evaluated:
-    """``(N A - E) / (N^2 - E)``, with ``A`` the weighted agreement and ``E = N^2 p_e``.
+def _others(table: Float) -> Float:
+    """1 off the diagonal, 0 on it: disagreement without weights."""
+    return 1.0 - np.eye(table.shape[-1])
 
-    Undefined exactly where every pair of categories that chance can produce has weight 1; the caller's
-    ``expected`` then equals ``N^2`` up to rounding, so the test is on which cells are possible.
+
+def _disagreement(table: Float, weights: Float | None) -> Float:
+    """``1 - w_ab``, exactly 0 on the diagonal.
+
+    Coefficients are formed from disagreements: their sums have no negative terms, so nothing cancels even
+    where one cell holds nearly everything.
     """
-    certain = _certain(table, weights)
-    return _ratio(
-        total * _agreed(table, weights) - expected,
-        total * total - expected,
-        _reasons(_empty(total), (certain, Reason.ONE_CATEGORY)),
-    )
+    return _others(table) if weights is None else np.maximum(1.0 - weights, 0.0) * _others(table)
 
 
-def _agreed(table: Float, weights: Float | None) -> Float:
-    """Weighted number of agreements, ``N p_o``."""
-    if weights is None:
-        return np.trace(table, axis1=-2, axis2=-1)
-    return np.einsum("...ab,ab->...", table, weights)
+def _apart(table: Float, disagreement: Float) -> Float:
+    """Weighted number of disagreements, ``N D_o``."""
+    return np.einsum("...ab,ab->...", table, disagreement)
 
 
-def _certain(table: Float, weights: Float | None) -> npt.NDArray[np.bool_]:
-    """Whether the margins leave no room for disagreement."""
-    row, column = table.sum(-1) > 0, table.sum(-2) > 0
-    possible = row[..., :, None] & column[..., None, :]
-    agreement = np.eye(table.shape[-1]) if weights is None else weights
-    return ~(possible & (agreement < 1)).any((-2, -1))
+def _corrected(observed: Float, expected: Float, reason: Codes) -> Evaluated:
+    """``(p_o - p_e) / (1 - p_e)`` as ``(D_e - D_o) / D_e``, of disagreements in one unit."""
+    return _ratio(expected - observed, expected, reason)
 
 
 def _kappa(table: Float, weights: Float | None) -> Evaluated:
     row, column, total = table.sum(-1), table.sum(-2), table.sum((-2, -1))
-    weighted = column if weights is None else column @ weights.T
-    return _chance_corrected(table, weights, (row * weighted).sum(-1), total)
+    distance = _disagreement(table, weights)
+    expected = ((row @ distance) * column).sum(-1)
+    one = ((row + column) > 0).sum(-1) < 2
+    reason = _reasons(
+        _empty(total),
+        (one, Reason.ONE_CATEGORY),
+        (expected == 0, Reason.NO_POSSIBLE_DISAGREEMENT),
+    )
+    return _corrected(total * _apart(table, distance), expected, reason)
 
 
 def _scott_pi(table: Float, weights: Float | None) -> Evaluated:
@@ -507,28 +527,28 @@ def _scott_pi(table: Float, weights: Float | None) -> Evaluated:
 def _gwet_ac1(table: Float, weights: Float | None) -> Evaluated:
     n_categories = table.shape[-1]
     total = table.sum((-2, -1))
-    pooled = (table.sum(-1) + table.sum(-2)) / 2
-    spread = (pooled * (total[..., None] - pooled)).sum(-1)
-    heavy = float(n_categories) if weights is None else float(weights.sum())
-    expected = heavy / (n_categories * max(n_categories - 1, 1)) * spread
-    return _by_fixed_chance(table, weights, expected, total)
+    pooled = table.sum(-1) + table.sum(-2)  # 2 N pibar
+    spread = (pooled * (2 * total[..., None] - pooled)).sum(-1)
+    distance = _disagreement(table, weights)
+    pairs = n_categories * (n_categories - 1)
+    agreement = n_categories**2 - distance.sum()  # T_w
+    # in units of 4 N^2 L (L - 1), where tables of integers stay integers
+    expected = 4 * pairs * total * total - agreement * spread
+    observed = 4 * pairs * total * _apart(table, distance)
+    return _corrected(observed, expected, _fixed_reasons(total, distance))
 
 
 def _brennan_prediger(table: Float, weights: Float | None) -> Evaluated:
-    n_categories = table.shape[-1]
     total = table.sum((-2, -1))
-    heavy = float(n_categories) if weights is None else float(weights.sum())
-    return _by_fixed_chance(table, weights, heavy / n_categories**2 * total * total, total)
+    distance = _disagreement(table, weights)
+    observed = table.shape[-1] ** 2 * _apart(table, distance)
+    return _corrected(observed, distance.sum() * total, _fixed_reasons(total, distance))
 
 
-def _by_fixed_chance(table: Float, weights: Float | None, expected: Float, total: Float) -> Evaluated:
-    """Chance below 1 whatever the margins: undefined for an empty table only."""
-    certain = np.broadcast_to(np.asarray(table.shape[-1] == 1), total.shape)
-    return _ratio(
-        total * _agreed(table, weights) - expected,
-        total * total - expected,
-        _reasons(_empty(total), (certain, Reason.ONE_CATEGORY)),
-    )
+def _fixed_reasons(total: Float, distance: Float) -> Codes:
+    """Reasons where chance is below 1 whatever the margins, unless no two categories can disagree."""
+    why = Reason.ONE_CATEGORY if len(distance) == 1 else Reason.NO_POSSIBLE_DISAGREEMENT
+    return _reasons(_empty(total), (np.broadcast_to(not distance.any(), total.shape), why))
 
 
 def _constant(table: Float) -> tuple[tuple[npt.NDArray[np.bool_], Reason], ...]:
@@ -543,15 +563,21 @@ def _constant(table: Float) -> tuple[tuple[npt.NDArray[np.bool_], Reason], ...]:
 
 
 def _mcc(table: Float, _: Float | None) -> Evaluated:
-    row, column, total = table.sum(-1), table.sum(-2), table.sum((-2, -1))
-    if table.shape[-1] == 2:  # a difference of products of cells: no cancellation of N^2-sized terms
-        numerator = table[..., 1, 1] * table[..., 0, 0] - table[..., 0, 1] * table[..., 1, 0]
-        spread = np.sqrt(row.prod(-1)) * np.sqrt(column.prod(-1))
-    else:
-        numerator = total * np.trace(table, axis1=-2, axis2=-1) - (row * column).sum(-1)
-        square = total * total
-        spread = np.sqrt(square - (row * row).sum(-1)) * np.sqrt(square - (column * column).sum(-1))
-    return _ratio(numerator, spread, _reasons(*_constant(table)))
+    row, column = table.sum(-1), table.sum(-2)
+    others = _others(table)
+    hits = np.diagonal(table, axis1=-2, axis2=-1)
+    # one category against the rest, summed over categories: sum (TP TN - FP FN) = N sum n_aa - sum n_a. n_.a
+    true_negative = np.diagonal(others @ table @ others, axis1=-2, axis2=-1)
+    false_negative, false_positive = (table * others).sum(-1), (table * others).sum(-2)
+    numerator = (hits * true_negative - false_positive * false_negative).sum(-1)
+    one, other = ((row @ others) * row).sum(-1), ((column @ others) * column).sum(-1)
+    evaluated = _ratio(numerator, _geometric_mean(one, other), _reasons(*_constant(table)))
+    return Evaluated(np.clip(evaluated.value, -1.0, 1.0), evaluated.reason)  # but for rounding it is inside
+
+
+def _geometric_mean(one: Float, other: Float) -> Float:
+    """``sqrt(one other)``, exact where the two are equal."""
+    return np.where(one == other, one, np.sqrt(one) * np.sqrt(other))
 
 
 def _f1(table: Float, _: Float | None) -> Evaluated:
@@ -603,7 +629,7 @@ def _marginal_mismatch(table: Float, _: Float | None) -> Evaluated:
     one, other = row[..., 1] * column[..., 0], column[..., 1] * row[..., 0]
     certain = (one + other) == 0
     reason = _reasons(_empty(table.sum((-2, -1))), (certain, Reason.ONE_CATEGORY))
-    return _ratio(2 * np.sqrt(one) * np.sqrt(other), one + other, reason)
+    return _ratio(2 * _geometric_mean(one, other), one + other, reason)
 
 
 COEFFICIENTS: dict[str, Coefficient] = {
