@@ -285,6 +285,7 @@ class TestDelta:
             ("fisher", math.atanh, math.tanh, -0.7),
             ("logit", lambda p: math.log(p / (1 - p)), lambda y: 1 / (1 + math.exp(-y)), 0.93),
             ("complement", lambda c: -math.log(1 - c), lambda y: 1 - math.exp(-y), 0.85),
+            ("log", math.log, math.exp, 2.5),
         ],
     )
     def test_transforms(self, transform, forward, inverse, x):
@@ -310,6 +311,12 @@ class TestDelta:
             assert got.upper <= 1
         if transform in ("fisher", "logit"):
             assert got.lower >= {"fisher": -1, "logit": 0}[transform]
+
+    def test_positive_numbers_keep_positive_ends(self):
+        ends = delta_interval(0.01, 0.5, transform="log")
+        assert 0 <= ends.lower < 0.01 < ends.upper
+        assert delta_interval(0.0, 0.0, transform="log") == (0, 0)
+        assert np.isnan(delta_interval(0.0, 0.1, transform="log")).all()
 
     def test_an_end_without_bound(self):
         assert delta_interval(0.984375, 6.0, transform="complement") == (-np.inf, 1)
@@ -481,7 +488,7 @@ class TestErrors:
             (lambda: bca_interval(0.1, [0.1], level=0), "between 0 and 1"),
             (lambda: studentized_interval(0.1, 0.1, [0.1], [0.1], level=1), "between 0 and 1"),
             (lambda: delta_interval(0.1, 0.1, level=2), "between 0 and 1"),
-            (lambda: delta_interval(0.1, 0.1, transform="log"), "'complement'; got 'log'"),
+            (lambda: delta_interval(0.1, 0.1, transform="power"), "'log'; got 'power'"),
             (lambda: wilson_interval(3, 2), "between 0 and `n`"),
             (lambda: wilson_interval(-1, 2), "between 0 and `n`"),
             (lambda: percentile_interval(0.3), "first axis"),

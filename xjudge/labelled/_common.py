@@ -25,7 +25,8 @@ from xjudge.errors import (
 )
 from xjudge.protocol import Protocol, Resolved
 from xjudge.scale import Category, Scale
-from xjudge.statistics.coefficients import COEFFICIENTS, check_names
+from xjudge.statistics.coefficients import COEFFICIENTS
+from xjudge.statistics.scores import SCORE_STATISTICS
 from xjudge.statistics.weights import (
     COST_NAMES,
     ORDERED_WEIGHTS,
@@ -68,8 +69,10 @@ def chosen_statistics(
 ) -> list[str]:
     """Names of the statistics to compute, checked against the scale of every protocol's tables.
 
-    ``None`` is accuracy, kappa, and phi (two categories) or mcc. Of the coefficients that are one number on
-    two categories (phi, mcc and the correlations) one is kept, with a warning.
+    ``None`` is accuracy, kappa, and phi (two categories) or mcc; on a continuous scale pearson, concordance
+    and mean_absolute_error. ``"limits_of_agreement"`` stands for the lower and the upper one. Of the
+    coefficients that are one number on two categories (phi, mcc and the correlations) one is kept, with a
+    warning.
 
     Raises
     ------
@@ -77,26 +80,54 @@ def chosen_statistics(
         Unknown names, and statistics that a scale cannot carry; all in one message.
     """
     if statistic is None:
+        if all(scale.kind == "continuous" for _, scale in scales):
+            return ["pearson", "concordance", "mean_absolute_error"]
         two = all(scale.n_categories == 2 for _, scale in scales)
-        return ["accuracy", "kappa", "phi" if two else "mcc"]
+        statistic = ["accuracy", "kappa", "phi" if two else "mcc"]
     names = [statistic] if isinstance(statistic, str) else list(statistic)
     if not names:
         raise ProtocolError("`statistic` is an empty list; name at least one statistic.")
+    names = [full for name in names for full in _SHORT.get(name, (name,))]
     if len(set(names)) != len(names):
         raise ProtocolError(f"`statistic` names a statistic twice: {listing(names, most=9)}.")
-    check_names(names)
-    problems = []
+    unknown = [name for name in names if name not in COEFFICIENTS and name not in SCORE_STATISTICS]
+    if unknown:
+        known = ", ".join([*COEFFICIENTS, *SCORE_STATISTICS])
+        raise ProtocolError(f"There is no statistic {listing(unknown)}; there are {known}.")
+    problems: dict[str, None] = {}
+    hints: dict[str, None] = {}
     for protocol, scale in scales:
         for name in names:
-            needs = COEFFICIENTS[name].needs
-            binary = scale.kind == "binary"
-            carried = needs == "categories" or (binary if needs == "positive" else scale.n_categories == 2)
-            if not carried:
-                problems.append(f"`{name}` {_NEEDS[needs]}, and under {protocol!r} the scale is {scale!r}.")
+            found = _unfit(name, scale)
+            if found is not None:
+                problems[f"`{name}` {found[0]}, and under {protocol!r} the scale is {scale!r}."] = None
+                hints[found[1]] = None
     if problems:
-        hint = " Map the scale to two categories (xj.at_least, xj.one_of), or ask for accuracy, kappa or mcc."
-        raise ProtocolError(" ".join(dict.fromkeys(problems)) + hint)
+        raise ProtocolError(" ".join([*problems, *hints]))
     return _one_of_identical(names, [scale for _, scale in scales])
+
+
+_SHORT = {"limits_of_agreement": ("lower_limit_of_agreement", "upper_limit_of_agreement")}
+
+_CONTINUOUS_HINT = (
+    "Ask for pearson, spearman, kendall_tau_b, concordance, mean_error, mean_absolute_error, rmse."
+)
+_TWO_HINT = "Map the scale to two categories (xj.at_least, xj.one_of), or ask for accuracy, kappa or mcc."
+_NUMBERS_HINT = "Ask for accuracy, kappa or mcc, or declare the scale as ordinal or interval."
+
+
+def _unfit(name: str, scale: Scale) -> tuple[str, str] | None:
+    """Why a scale cannot carry a statistic, and what to do; ``None`` where it can."""
+    if name in SCORE_STATISTICS:
+        if scale.kind in ("binary", "ordinal", "interval", "continuous"):
+            return None
+        return "needs categories in an order", _NUMBERS_HINT
+    if scale.kind == "continuous":
+        return "needs categories", _CONTINUOUS_HINT
+    needs = COEFFICIENTS[name].needs
+    binary = scale.kind == "binary"
+    carried = needs == "categories" or (binary if needs == "positive" else scale.n_categories == 2)
+    return None if carried else (_NEEDS[needs], _TWO_HINT)
 
 
 IDENTICAL_ON_TWO = ("phi", "mcc", "pearson", "spearman", "kendall_tau_b")

@@ -15,7 +15,6 @@ from xjudge.labelled._intervals import Intervals, coefficient
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
-from xjudge.statistics.coefficients import evaluate
 
 __all__ = ["Weights", "averaged", "evaluated", "sampling_attrs", "weight_matrices"]
 
@@ -128,7 +127,7 @@ def _sampled(
     found = []
     for position, matrix in enumerate(weights.values()):
         own = {name: estimates[name] if "" in weights else estimates[name][..., position] for name in names}
-        statistics = {name: coefficient(name, matrix) for name in names}
+        statistics = {name: coefficient(name, matrix, plan.scale.scores) for name in names}
         found.append(intervals.of(plan, counted, own, apart, statistics, n_items, totals))
     if "" in weights:
         return {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found[0].items()}
@@ -154,7 +153,7 @@ def _value(
     view, sides = counting.view, counting.sides
     found = []
     for matrix in weights.values():
-        value, reason = evaluate(name, table, matrix)
+        value, reason = coefficient(name, matrix, plan.scale.scores).value(table)
         reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
         thin = (reason == 0) & (used < min_overlap)
         reason = np.where(thin, np.int8(Reason.BELOW_MIN_OVERLAP), reason)

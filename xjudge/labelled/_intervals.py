@@ -21,7 +21,7 @@ from xjudge.columns import criterion_weights
 from xjudge.errors import ProtocolError, StructureError
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import share
-from xjudge.labelled._sampling import TRANSFORM, Sampling
+from xjudge.labelled._sampling import Sampling, transform
 from xjudge.statistics.coefficients import evaluate
 from xjudge.statistics.gradients import gradient
 from xjudge.statistics.resample import (
@@ -36,6 +36,7 @@ from xjudge.statistics.resample import (
     undefined_share,
     wilson_interval,
 )
+from xjudge.statistics.scores import SCORE_STATISTICS, evaluate_scores, score_gradient
 from xjudge.statistics.units import Cells, Patterns, cluster_sums, contributions, patterns, second_moments
 
 __all__ = ["Intervals", "OfTable", "coefficient"]
@@ -63,8 +64,13 @@ class OfTable:
     slope: Callable[[npt.ArrayLike], Floats]
 
 
-def coefficient(name: str, weights: Floats | None) -> OfTable:
-    """A coefficient of two raters with its agreement weights."""
+def coefficient(name: str, weights: Floats | None, scores: Floats | None = None) -> OfTable:
+    """A coefficient of two raters with its agreement weights, or a statistic of the categories' scores."""
+    if name in SCORE_STATISTICS:
+        return OfTable(
+            lambda table: evaluate_scores(name, table, scores),
+            lambda table: score_gradient(name, table, scores),
+        )
     return OfTable(lambda table: evaluate(name, table, weights), lambda table: gradient(name, table, weights))
 
 
@@ -221,7 +227,7 @@ class Intervals:
                 value,
                 np.where(se > 0, se, np.nan),
                 self.sampling.level,
-                transform=TRANSFORM.get(name, "complement"),
+                transform=transform(name),
                 degrees=np.asarray(n_units) - 1,
             )
         return {f"{name}_se": se, f"{name}_interval": _bounds(ends)}

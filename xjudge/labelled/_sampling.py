@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xjudge.errors import ProtocolError, listing
+from xjudge.statistics.scores import SCORE_STATISTICS
 
-__all__ = ["METHODS", "PROPORTIONS", "RESAMPLE", "TRANSFORM", "Sampling"]
+__all__ = ["METHODS", "PROPORTIONS", "RESAMPLE", "TRANSFORM", "Sampling", "transform"]
 
 METHODS = ("delta", "percentile", "bca", "studentized", "wilson")
 RESAMPLE = ("items", "items+criteria", "criteria", "clusters", "decisions")
@@ -26,8 +27,25 @@ TRANSFORM = {
     "phi": "fisher",
     "mcc": "fisher",
     "class_recall_gap": "fisher",
+    "pearson": "fisher",
+    "spearman": "fisher",
+    "kendall_tau_b": "fisher",
+    "concordance": "fisher",
+    "mean_error": "identity",
+    "mean_absolute_error": "log",
+    "rmse": "log",
+    "lower_limit_of_agreement": "identity",
+    "upper_limit_of_agreement": "identity",
 }
 """Scale on which the delta interval is symmetric; chance-corrected coefficients have no lower limit."""
+
+
+def transform(name: str) -> str:
+    """Scale on which the delta interval of a statistic, or of one of a comparison, is symmetric."""
+    statistic, _, part = name.rpartition("_")
+    if part in ("a", "b", "difference") and statistic in SCORE_STATISTICS:
+        return "identity" if part == "difference" else TRANSFORM[statistic]
+    return TRANSFORM.get(name, "complement")
 
 
 @dataclass(frozen=True)

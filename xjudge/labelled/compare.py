@@ -20,7 +20,7 @@ from xjudge.labelled._results import named_result, placed, result_attrs, share
 from xjudge.labelled._sampling import Sampling
 from xjudge.labelled._sides import Sides
 from xjudge.protocol import Protocol
-from xjudge.scale import Category, plain_category
+from xjudge.scale import Category, Scale, plain_category
 from xjudge.statistics.resample import benjamini_yekutieli, holm, mcnemar_exact, probability_best
 from xjudge.view import View
 
@@ -142,7 +142,7 @@ def compare(
     sampling.check(names, [plan.aggregate])
     intervals = Intervals(counting, sampling)
     matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
-    statistics = _statistics(names, matrix, plan.scale.n_categories)
+    statistics = _statistics(names, matrix, plan.scale)
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         return _compared(intervals, plan, counted, names, statistics, many=len(pairs) > 1)
@@ -224,11 +224,12 @@ def _sides(view: View, reference: str, pairs: list[Pair], *, one: bool) -> Sides
     return Sides(left, tuple(range(len(pairs))), kind, dims, tuple(pairs))
 
 
-def _statistics(names: Sequence[str], matrix: Floats | None, n: int) -> dict[str, OfTable]:
+def _statistics(names: Sequence[str], matrix: Floats | None, scale: Scale) -> dict[str, OfTable]:
     """The two judges' statistics and their difference, of tables (..., L, L L)."""
     out: dict[str, OfTable] = {}
+    n = scale.n_categories
     for name in names:
-        own = coefficient(name, matrix)
+        own = coefficient(name, matrix, scale.scores)
 
         def of(axis: int, own: OfTable = own) -> OfTable:
             def value(table: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int8]]:
@@ -401,7 +402,8 @@ def rank(
     (plan,) = counting.plans
     (name,) = chosen_statistics(statistic, [(chosen, plan.scale)])
     intervals = Intervals(counting, sampling, joint=True)
-    known = {name: coefficient(name, agreement_weights(weights, costs, plan.scale, plan.outcomes))}
+    matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
+    known = {name: coefficient(name, matrix, plan.scale.scores)}
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         return _ranked(intervals, plan, counted, name, known)

@@ -228,7 +228,7 @@ def acceleration(influence: npt.ArrayLike, weights: npt.ArrayLike | None = None,
     return out
 
 
-TRANSFORMS: Final = ("identity", "fisher", "logit", "complement")
+TRANSFORMS: Final = ("identity", "fisher", "logit", "complement", "log")
 """Scales of :func:`delta_interval`."""
 
 
@@ -250,9 +250,10 @@ def delta_interval(
     estimate, standard_error : array-like, shape (...)
     level : float
         Confidence level, in (0, 1).
-    transform : {"identity", "fisher", "logit", "complement"}
+    transform : {"identity", "fisher", "logit", "complement", "log"}
         ``"fisher"`` is the inverse hyperbolic tangent, for statistics in (-1, 1); ``"logit"`` for (0, 1);
-        ``"complement"`` is :math:`-\log(1 - x)`, for coefficients that are at most 1 without a lower limit.
+        ``"complement"`` is :math:`-\log(1 - x)`, for coefficients that are at most 1 without a lower limit;
+        ``"log"`` for positive numbers.
     degrees : array-like, optional
         Degrees of freedom; the t quantile in place of the normal one.
 
@@ -279,14 +280,16 @@ def delta_interval(
     if transform == "identity":
         return Interval(np.asarray(center - half), np.asarray(center + half))
     if transform not in TRANSFORMS:
-        raise ProtocolError(f"`transform` must be one of {listing(TRANSFORMS, most=4)}; got {transform!r}.")
-    low = {"fisher": -1.0, "logit": 0.0, "complement": -np.inf}[transform]
-    inside = (center > low) & (center < 1)
+        raise ProtocolError(f"`transform` must be one of {listing(TRANSFORMS, most=5)}; got {transform!r}.")
+    low = {"fisher": -1.0, "logit": 0.0, "complement": -np.inf, "log": 0.0}[transform]
+    inside = (center > low) & (center < (np.inf if transform == "log" else 1.0))
     x = np.where(inside, center, 0.5)
     if transform == "fisher":
         middle, slope = np.arctanh(x), 1 / (1 - x * x)
     elif transform == "logit":
         middle, slope = np.log(x) - np.log1p(-x), 1 / (x * (1 - x))
+    elif transform == "log":
+        middle, slope = np.log(x), 1 / x
     else:
         middle, slope = -np.log1p(-x), 1 / (1 - x)
     alone = np.where((half == 0) & ~np.isnan(center), center, np.nan)
@@ -297,8 +300,8 @@ def delta_interval(
         elif transform == "logit":
             back = (1 + np.tanh(end / 2)) / 2
         else:
-            with np.errstate(over="ignore"):  # an end at minus infinity is what it says
-                back = -np.expm1(-end)
+            with np.errstate(over="ignore"):  # an infinite end is what it says
+                back = np.exp(end) if transform == "log" else -np.expm1(-end)
         ends.append(np.where(inside, back, alone))
     return Interval(*ends)
 
