@@ -48,11 +48,11 @@ def forced(kernel):
 kernels = st.sampled_from(
     [
         {},
-        {"_SMALL": 0},
-        {"_SMALL": 0, "_BLOCK_ITEMS": 4},
-        {"_SMALL": 0, "_LARGEST_HISTOGRAM": 1},
-        {"_SMALL": 0, "_LARGEST_HISTOGRAM": 40, "_BLOCK_LABELS": 9},
-        {"_SMALL": 0, "_COST_CALL": 10**9, "_COST_MARGIN": 0, "_LANES": 2},
+        {"_SMALL_CELL": 0},
+        {"_SMALL_CELL": 0, "_BLOCK_ITEMS": 4},
+        {"_SMALL_CELL": 0, "_LARGEST_HISTOGRAM": 1},
+        {"_SMALL_CELL": 0, "_LARGEST_HISTOGRAM": 40, "_BLOCK_LABELS": 9},
+        {"_SMALL_CELL": 0, "_COST_CALL": 10**9, "_COST_MARGIN": 0, "_LANES": 2},
     ]
 )
 

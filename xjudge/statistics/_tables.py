@@ -32,8 +32,8 @@ __all__ = ["Columns", "column_counts", "pair_tables", "places_of"]
 Codes = npt.NDArray[np.signedinteger]
 Tables = npt.NDArray[np.int64]
 
-_SMALL = 1 << 16
-"""Pairs up to which one bincount over everything is the quickest."""
+_SMALL_CELL, _SMALL = 1 << 16, 1 << 15
+"""Pairs of a cell up to which one bincount over them is the quickest; pairs up to which it takes more cells."""
 
 _BLOCK_ITEMS, _BLOCK_LABELS = 1 << 17, 1 << 25
 """Items and labels counted at a time, so that a block stays in a cache."""
@@ -190,16 +190,16 @@ def pair_tables(left: Columns, right: Columns | None = None) -> Tables:
     """
     other = left if right is None else right
     n_items, _, n_cells = left.codes.shape
-    shape = n_cells, left.n_columns, other.n_columns, left.radix, other.radix
-    if n_items * n_cells * left.n_columns * other.n_columns <= _SMALL:
-        counts = _one_bincount(left, right, shape)
-    else:
-        counts = np.zeros(shape, dtype=np.int64)
-        for cell in range(n_cells):
-            if right is None:
-                _count_each_other(counts[cell], left, cell)
-            else:
-                _count_across(counts[cell], left, right, cell)
+    counts = np.zeros((n_cells, left.n_columns, other.n_columns, left.radix, other.radix), dtype=np.int64)
+    n_pairs = n_items * left.n_columns * other.n_columns
+    step = max(1, _SMALL // max(1, n_pairs)) if n_pairs <= _SMALL_CELL else 1
+    for cell in range(0, n_cells, step):
+        if n_pairs <= _SMALL_CELL:
+            _one_bincount(counts[cell : cell + step], left, right, slice(cell, cell + step))
+        elif right is None:
+            _count_each_other(counts[cell], left, cell)
+        else:
+            _count_across(counts[cell], left, right, cell)
     return left.at_places(other.at_places(counts, -1), -2)
 
 
@@ -217,7 +217,7 @@ def column_counts(columns: Columns) -> Tables:
     n_items, _, n_cells = columns.codes.shape
     n, radix = columns.n_columns, columns.radix
     counts = np.zeros((n_cells, n, radix), dtype=np.int64)
-    if n_items * n_cells * n <= _SMALL:
+    if n_items * n_cells * n <= _SMALL_CELL:
         column = np.arange(0, counts.size, radix).reshape(n_cells, n, 1)
         joint = columns.block(slice(None)) - np.int64(columns.bounds[0]) + column
         counts = np.bincount(joint.ravel(), minlength=counts.size).reshape(counts.shape)
@@ -232,13 +232,14 @@ def column_counts(columns: Columns) -> Tables:
     return columns.at_places(counts, -1)
 
 
-def _one_bincount(left: Columns, right: Columns | None, shape: tuple[int, ...]) -> Tables:
-    rows = left.block(slice(None)) - np.int64(left.bounds[0])
-    columns = rows if right is None else right.block(slice(None)) - np.int64(right.bounds[0])
-    *pairs, radix_a, radix_b = shape
-    table = np.arange(0, math.prod(shape), radix_a * radix_b).reshape(*pairs, 1)
+def _one_bincount(tables: Tables, left: Columns, right: Columns | None, cells: slice) -> None:
+    """Fill tables (cell, A, B, radix, radix) of some cells."""
+    rows = left.block(slice(None), cells) - np.int64(left.bounds[0])
+    columns = rows if right is None else right.block(slice(None), cells) - np.int64(right.bounds[0])
+    *pairs, radix_a, radix_b = tables.shape
+    table = np.arange(0, tables.size, radix_a * radix_b).reshape(*pairs, 1)
     joint = (rows * radix_b)[:, :, None] + columns[:, None] + table
-    return np.bincount(joint.ravel(), minlength=math.prod(shape)).reshape(shape)
+    tables[...] = np.bincount(joint.ravel(), minlength=tables.size).reshape(tables.shape)
 
 
 # --------------------------------------------------------------------------------------- groups of raters
