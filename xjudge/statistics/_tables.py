@@ -33,7 +33,7 @@ Codes = npt.NDArray[np.signedinteger]
 Tables = npt.NDArray[np.int64]
 
 _SMALL_CELL, _SMALL = 1 << 16, 1 << 15
-"""Pairs of a cell up to which one bincount over them is the quickest; pairs up to which it takes more cells."""
+"""Pairs of a cell up to which one bincount over them is the quickest, and pairs of all the cells it takes."""
 
 _BLOCK_ITEMS, _BLOCK_LABELS = 1 << 17, 1 << 25
 """Items and labels counted at a time, so that a block stays in a cache."""
