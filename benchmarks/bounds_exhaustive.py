@@ -1,18 +1,20 @@
-"""Sharp bounds against plain enumeration of every completion, at scale.
+"""Identification ranges against plain enumeration of every completion, at scale.
 
-    python benchmarks/bounds_exhaustive.py [tables] [seed]
+    python benchmarks/bounds_exhaustive.py [binary tables] [tables of three categories] [panels] [seed]
 
-Each random table (cells 0 to 6, many of them 0) is completed in every way, the ten binary statistics are
-evaluated on every distinct completion, and both ends are compared. The enumeration shares no code with the
-library. Prints the mismatches by statistic (none are expected) and exits with 1 where there are any.
+Random tables (many cells 0) and small panels are completed in every way; the statistics are evaluated on
+every completion, and both ends are compared. The enumeration shares no code with the library. Prints the
+mismatches by statistic (none are expected) and exits with 1 where there are any.
 """
 
+import itertools
 import sys
 import time
 
 import numpy as np
 
 from xjudge.statistics import bounds
+from xjudge.statistics.weights import distance_matrix, weight_matrix
 
 STATISTICS = bounds.STATISTICS
 
@@ -65,8 +67,7 @@ def values(completed):
         }
 
 
-def main(n_tables=20_000, seed=0):
-    rng = np.random.default_rng(seed)
+def binary(n_tables, rng):
     tables = np.array([random_table(rng) for _ in range(n_tables)])
     found = {name: bounds.sharp_bounds(tables, name) for name in STATISTICS}
     at = {
@@ -93,10 +94,159 @@ def main(n_tables=20_000, seed=0):
             good = good and all(tuple(at[name, end][i].ravel()) in reached for end in ("lower", "upper"))
             wrong[name] += not good
     spent = time.process_time() - spent
-    print(f"{n_tables} tables, {n_completions} completions, {spent:.0f} s of enumeration")
+    print(f"binary: {n_tables} tables, {n_completions} completions, {spent:.0f} s of enumeration")
     for name in STATISTICS:
-        print(f"{name:20s} mismatches {wrong[name]:5d}   undefined {undefined[name]:6d}")
+        print(f"  {name:20s} mismatches {wrong[name]:5d}   undefined {undefined[name]:6d}")
     return sum(wrong.values())
+
+
+def spread(start, free):
+    """Distinct count vectors after each ``(amount, places)`` is sent to its places in every way."""
+    reached = {tuple(start)}
+    for amount, places in free:
+        for _ in range(amount):  # case by case: duplicates fall together at once
+            reached = {(*vector[:k], vector[k] + 1, *vector[k + 1 :]) for vector in reached for k in places}
+    return np.array(sorted(reached))
+
+
+def categories(n_tables, rng, n=3):
+    """Accuracy and kappa for three categories, four weightings; and the outer ranges of less work."""
+    own = np.array([[1, 0.3, 0.9], [0.3, 1, 0.0], [0.9, 0.0, 1]])
+    weightings = {name: weight_matrix(name, n) for name in ("identity", "linear", "quadratic")} | {"own": own}
+    names = [(s, w) for s in ("accuracy", "kappa") for w in weightings]
+    wrong = dict.fromkeys(names, 0)
+    outer_wrong, n_outer, n_completions, spent = 0, 0, 0, time.process_time()
+    for _ in range(n_tables):
+        table = rng.integers(1, 7, size=(n + 1, n + 1))
+        table[rng.random(table.shape) < rng.choice([0.4, 0.6])] = 0
+        table[:n, n] = table[:n, n].clip(max=2)
+        table[n, :n] = table[n, :n].clip(max=2)
+        table[n, n] = min(table[n, n], 2)
+        rows = [(table[i, n], [i * n + j for j in range(n)]) for i in range(n)]
+        columns = [(table[n, j], [i * n + j for i in range(n)]) for j in range(n)]
+        every = spread(table[:n, :n].ravel(), [*rows, *columns, (table[n, n], range(n * n))]).reshape(
+            -1, n, n
+        )
+        n_completions += len(every)
+        total = max(table.sum(), 1)
+        observed_cells, expected_cells = (
+            every / total,
+            every.sum(2)[:, :, None] * every.sum(1)[:, None] / total**2,
+        )
+        for name, w in weightings.items():
+            observed, expected = (observed_cells * w).sum((1, 2)), (expected_cells * w).sum((1, 2))
+            room = (expected < 1 - 1e-12) & table.any()
+            kappa = (observed[room] - expected[room]) / (1 - expected[room])
+            for statistic, value in (("accuracy", observed[: len(observed) * table.any()]), ("kappa", kappa)):
+                found = bounds.category_bounds(table, statistic, weights=w, max_work=10**7)
+                wrong[statistic, name] += found.kind != "sharp" or not matches(found, value)
+            for work in (0, 300, 3000):
+                found = bounds.category_bounds(table, "kappa", weights=w, max_work=work)
+                n_outer += found.kind == "outer"
+                outer_wrong += not contains(found, kappa)
+    spent = time.process_time() - spent
+    print(f"{n} categories: {n_tables} tables, {n_completions} completions, {spent:.0f} s")
+    for name in names:
+        print(f"  {' '.join(name):20s} mismatches {wrong[name]:5d}")
+    print(f"  outer ranges         {n_outer}, of which do not hold every completion {outer_wrong}")
+    return sum(wrong.values()) + outer_wrong
+
+
+def matches(found, value):
+    if not value.size:
+        return np.isnan(found.lower) and np.isnan(found.upper)
+    return abs(found.lower - value.min()) < 1e-10 and abs(found.upper - value.max()) < 1e-10
+
+
+def contains(found, value):
+    if not value.size:
+        return np.isnan(found.lower) and np.isnan(found.upper)
+    return found.lower <= value.min() + 1e-12 and found.upper >= value.max() - 1e-12
+
+
+def within_items(done, d):
+    """Disagreeing ordered pairs of labels within each item, ``(completions, item)``."""
+    return ((done @ d) * done).sum(-1)
+
+
+def rater_values(done, d, statistic, shares):
+    """Coefficients of panels ``(completions, item, L)``, NaN where undefined."""
+    size = done[0].sum(-1)
+    pairable, labelled = size >= 2, size >= 1
+    n_categories = done.shape[-1]
+    if not pairable.any():
+        return np.full(len(done), np.nan)
+    if statistic == "alpha":
+        marginal = done[:, pairable].sum(1)
+        n = marginal.sum(-1)[0]
+        observed = (within_items(done, d)[:, pairable] / (size[pairable] - 1)).sum(1) * (n - 1)
+        expected = ((marginal @ d) * marginal).sum(-1)
+    else:
+        observed = (within_items(done, d)[:, pairable] / (size * (size - 1))[pairable]).mean(1)
+        pooled = done[:, pairable].sum(1) / size[pairable].sum()
+        mean = (done[:, labelled] / size[labelled, None]).mean(1)
+        share = mean if shares == "item_mean" or statistic == "gwet_ac" else pooled
+        expected = ((share @ d) * share).sum(-1)
+        if statistic == "gwet_ac":
+            heavy = (1 - d).sum()
+            expected = 1 - heavy / (n_categories * (n_categories - 1)) * (share * (1 - share)).sum(-1)
+    out = np.full(len(done), np.nan)
+    np.divide(observed, expected, out=out, where=expected > 1e-12)
+    return 1 - out
+
+
+def panels(n_panels, rng):
+    cases = [
+        ("alpha", "nominal", "pooled"),
+        ("alpha", "interval", "pooled"),
+        ("alpha", "ordinal", "pooled"),
+        ("fleiss_kappa", "identity", "pooled"),
+        ("fleiss_kappa", "quadratic", "item_mean"),
+        ("gwet_ac", "identity", "pooled"),
+    ]
+    wrong = dict.fromkeys(cases, 0)
+    outer_wrong, n_completions, spent = 0, 0, time.process_time()
+    for _ in range(n_panels):
+        n_categories, n_items = rng.choice([2, 3]), rng.integers(1, 6)
+        counts = rng.integers(0, 3, size=(n_items, n_categories))
+        unresolved = rng.integers(0, 3, size=n_items)
+        unresolved[rng.random(n_items) < 0.4] = 0
+        ways = [spread([0] * n_categories, [(u, range(n_categories))]) for u in unresolved]
+        every = np.array([counts + np.array(way) for way in itertools.product(*ways)], dtype=float)
+        n_completions += len(every)
+        for statistic, name, shares in cases:
+            options = {"metric": name} if statistic == "alpha" else {"weights": name, "shares": shares}
+            if name == "ordinal":
+                value = np.concatenate([ordinal_alpha(one) for one in every])
+            else:
+                d = (
+                    distance_matrix(name, n_categories)
+                    if statistic == "alpha"
+                    else 1 - weight_matrix(name, n_categories)
+                )
+                value = rater_values(every, d, statistic, shares)
+            value = value[~np.isnan(value)]
+            found = bounds.rater_bounds(counts, unresolved, statistic, max_work=10**8, **options)
+            wrong[statistic, name, shares] += found.kind != "sharp" or not matches(found, value)
+            found = bounds.rater_bounds(counts, unresolved, statistic, max_work=0, **options)
+            outer_wrong += not contains(found, value)
+    spent = time.process_time() - spent
+    print(f"panels: {n_panels}, {n_completions} completions, {spent:.0f} s")
+    for case in cases:
+        print(f"  {' '.join(case):32s} mismatches {wrong[case]:5d}")
+    print(f"  outer ranges that do not hold every completion {outer_wrong}")
+    return sum(wrong.values()) + outer_wrong
+
+
+def ordinal_alpha(done):
+    marginal = done[done.sum(-1) >= 2].sum(0)
+    rank = marginal.cumsum() - marginal / 2
+    return rater_values(done[None], (rank[:, None] - rank) ** 2, "alpha", "pooled")
+
+
+def main(n_binary=20_000, n_categories=2_000, n_panels=1_000, seed=0):
+    rng = np.random.default_rng(seed)
+    return binary(n_binary, rng) + categories(n_categories, rng) + panels(n_panels, rng)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ __all__ = [
     "CertifiedRange",
     "Completed",
     "Range",
+    "as_cells",
+    "binary_counts",
     "cells_of",
     "check_statistic",
     "checked_counts",
@@ -112,14 +114,14 @@ def checked_counts(table: npt.ArrayLike) -> npt.NDArray[np.int64]:
         raise StructureError(f"A table holds counts; got dtype {counts.dtype}.")
     if counts.size and not (counts.min() >= 0 and counts.max() <= _LARGEST_CELL):
         raise StructureError("A table holds counts: no cell is negative, NaN or above 2**49.")
-    whole = counts.astype(np.int64)
+    whole = counts.astype(np.int64, copy=False)
     if counts.dtype.kind == "f" and not (whole == counts).all():
         raise StructureError("Sharp bounds need whole counts; the table has a cell that is not.")
     return whole
 
 
-def cells_of(table: npt.ArrayLike) -> tuple[Cells, tuple[int, ...]]:
-    """Cells of ``(..., 3, 3)`` tables as flat int64 arrays, and the leading shape.
+def binary_counts(table: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], tuple[int, ...]]:
+    """Counts of ``(..., 3, 3)`` tables, one row of nine a table, and the leading shape.
 
     Raises
     ------
@@ -132,7 +134,18 @@ def cells_of(table: npt.ArrayLike) -> tuple[Cells, tuple[int, ...]]:
             f"A binary table with unresolved cases has shape (..., 3, 3): negative, positive, CA; got "
             f"{counts.shape}. For more categories use `category_bounds`."
         )
-    return Cells(*np.ascontiguousarray(counts.reshape(-1, 9).T)), counts.shape[:-2]
+    return counts.reshape(-1, 9), counts.shape[:-2]
+
+
+def as_cells(rows: npt.NDArray[np.int64]) -> Cells:
+    """Cells of tables given as rows of nine counts."""
+    return Cells(*np.ascontiguousarray(rows.T))
+
+
+def cells_of(table: npt.ArrayLike) -> tuple[Cells, tuple[int, ...]]:
+    """Cells of ``(..., 3, 3)`` tables as flat int64 arrays, and the leading shape; errors as above."""
+    rows, shape = binary_counts(table)
+    return as_cells(rows), shape
 
 
 def denominator_is_zero(statistic: str, done: Completed) -> Bool:

@@ -100,11 +100,11 @@ def rater_bounds(
         d = 1.0 - np.eye(L) if ordinal else distance_matrix(metric, L, scores)
     else:
         d = 1.0 - weight_matrix(weights, L, scores)
-    leading = labels.shape[:-2]
-    ends, sharp = np.full((2, math.prod(leading)), np.nan), np.ones(math.prod(leading), dtype=np.bool_)
-    reason = np.zeros(len(sharp), dtype=np.int8)
-    sets = zip(labels.reshape(-1, *labels.shape[-2:]), open_.reshape(-1, labels.shape[-2]), strict=True)
-    for i, (some, left) in enumerate(sets if len(sharp) else ()):
+    leading, n_sets = labels.shape[:-2], math.prod(labels.shape[:-2])
+    ends, sharp = np.full((2, n_sets), np.nan), np.ones(n_sets, dtype=np.bool_)
+    reason = np.zeros(n_sets, dtype=np.int8)
+    labels, open_ = labels.reshape(n_sets, *labels.shape[-2:]), open_.reshape(n_sets, labels.shape[-2])
+    for i, (some, left) in enumerate(zip(labels, open_, strict=True)):
         if not (some.sum(-1) + left >= 2).any():
             reason[i] = Reason.NO_PAIRABLE_ITEM
             continue

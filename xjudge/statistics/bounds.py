@@ -24,9 +24,10 @@ from xjudge.statistics._bounds_breakdown import Breakdown, breakdown, breakdown_
 from xjudge.statistics._bounds_categories import category_bounds, one_versus_rest
 from xjudge.statistics._bounds_cells import (
     STATISTICS,
-    Cells,
     CertifiedRange,
     Range,
+    as_cells,
+    binary_counts,
     cells_of,
     check_statistic,
     evaluate_completed,
@@ -56,7 +57,7 @@ __all__ = [
 
 Float = npt.NDArray[np.float64]
 
-_BLOCK = 1 << 14  # tables at a time: the working arrays of a block stay in cache
+_BLOCK = 1 << 13  # tables at a time: the working arrays of a block stay in cache
 
 
 def sharp_bounds(table: npt.ArrayLike, statistic: str = "accuracy") -> tuple[Float, Float]:
@@ -153,13 +154,12 @@ def sharp_bounds_with_reason(table: npt.ArrayLike, statistic: str = "accuracy") 
 
 def _sharp(table: npt.ArrayLike, statistic: str, *, with_reason: bool) -> Range:
     check_statistic(statistic)
-    cells, shape = cells_of(table)
-    size = cells.n00.size
-    lower, upper = np.empty(size), np.empty(size)
-    reason = np.zeros(size, dtype=np.int8)
-    for start in range(0, size, _BLOCK):
+    rows, shape = binary_counts(table)
+    lower, upper = np.empty(len(rows)), np.empty(len(rows))
+    reason = np.zeros(len(rows), dtype=np.int8)
+    for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        block = Cells(*(n[part] for n in cells))
+        block = as_cells(rows[part])
         lower[part] = evaluate_completed(statistic, complete(block, statistic, upper=False))
         done = complete(block, statistic, upper=True)
         upper[part] = evaluate_completed(statistic, done)
