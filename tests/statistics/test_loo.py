@@ -508,6 +508,18 @@ def test_pair_moments_are_asked_for() -> None:
         loo_margins(loo_counts(DENSE, DENSE_JUDGE), pooling="pairs")
 
 
+def test_many_humans() -> None:
+    rng = np.random.default_rng(19)
+    humans, judge = rng.integers(0, 2, (60, 40)), rng.integers(0, 2, 60)
+    humans[:, 5:] = np.where(rng.random((60, 35)) < 0.5, -1, humans[:, 5:])
+    found = loo_validate(humans, judge, combine="max_t")
+    assert np.isfinite(found.margins.se).all()
+    assert found.margins.votes.needed == 20
+    assert 0 < found.verdict.p_accept < 1
+    with pytest.raises(StructureError, match="at most 32 humans"):
+        loo_validate(humans, judge, target="matrix")
+
+
 def test_cautions() -> None:
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 2, 400)

@@ -595,6 +595,16 @@ def test_ranking_refuses() -> None:
         wrong_top_probability(humans, judges, 0.5, design="strat")
 
 
+def test_a_judge_without_labels_is_never_first() -> None:
+    rng = np.random.default_rng(8)
+    humans, judges = rng.integers(0, 2, (50, 3)), rng.integers(0, 2, (50, 3))
+    judges[:, 0] = -1
+    for method in ("gaussian", "monte_carlo"):
+        found = wrong_top_probability(humans, judges, 0.5, method=method, n_trials=200)
+        assert found.p_best[0] == 0
+        assert np.isnan(found.score[0])
+
+
 def test_scores_without_overlap() -> None:
     assert np.isnan(judge_scores([0, 0], [0, 0]))
     assert judge_scores([1, 0], [2, 0]) == 0.5

@@ -165,10 +165,7 @@ def _split(rng: np.random.Generator, cells: list[Counts], m: int) -> list[Counts
 
 def _sum_scores(rng: np.random.Generator, counts: Counts, probability: Float, scores: Counts) -> Counts:
     """Sum the scores of ``counts[t]`` independent items in every trial; shape (T, S)."""
-    kept = probability > 0
-    merged, place = np.unique(scores[kept], axis=0, return_inverse=True)
-    chance = np.bincount(place.ravel(), weights=probability[kept], minlength=len(merged))
-    chance = chance / chance.sum()
+    merged, chance = _merged(scores[probability > 0], probability[probability > 0])
     zero = ~merged.any(axis=1)
     if zero.any():
         counts = rng.binomial(counts, min(1.0, float(chance[~zero].sum())))
@@ -181,6 +178,15 @@ def _sum_scores(rng: np.random.Generator, counts: Counts, probability: Float, sc
         return _draw_sums(rng, counts, chance, merged)
     drawn = rng.multinomial(counts, chance)
     return np.rint(drawn.astype(np.float64) @ merged.astype(np.float64)).astype(np.int64)
+
+
+def _merged(scores: Counts, probability: Float) -> tuple[Counts, Float]:
+    """Distinct rows of scores, and the probability of each."""
+    order = np.lexsort(scores.T)
+    rows = scores[order]
+    first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+    chance = np.add.reduceat(probability[order], np.nonzero(first)[0])
+    return rows[first], chance / chance.sum()
 
 
 def _draw_sums(rng: np.random.Generator, counts: Counts, chance: Float, scores: Counts) -> Counts:
@@ -205,9 +211,8 @@ def _draw_sums(rng: np.random.Generator, counts: Counts, chance: Float, scores: 
         for word, columns, width in words:
             values = word[cell][slices]
             values[unclear] = word[resolved]
-            # Wrapping of the running sum cancels in the differences.
-            running = np.concatenate([[0], np.cumsum(values)])
-            sums = np.diff(running[np.concatenate([[0], ends])])
+            # A sum over no items would be read from the next trial's; one more item keeps the last in range.
+            sums = np.where(part > 0, np.add.reduceat(np.append(values, 0), ends - part), 0)
             out[start : start + step, columns] = _unpack(sums, width, len(columns))
     return out
 

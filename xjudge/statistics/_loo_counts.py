@@ -34,6 +34,9 @@ _T = TypeVar("_T", "LooCounts", "PairMoments")
 # Items whose moment vectors are multiplied at a time: the sums of a block stay exact in double precision.
 _BLOCK = 1 << 15
 
+# Beyond, the second moments of pairs do not fit: 1 GiB per judge at 76 humans.
+_MOST_HUMANS = 32
+
 
 class LooCounts(NamedTuple):
     """Sums over items that the leave-one-out rule needs; ``...`` is ``(judge,)``, or nothing for one judge.
@@ -220,13 +223,23 @@ def loo_pair_moments(humans: npt.ArrayLike, judge: npt.ArrayLike) -> PairMoments
     PairMoments
         Integers; with a leading judge axis where ``judge`` has one.
 
+    Raises
+    ------
+    StructureError
+        With more than 32 humans: there are ``K^4`` numbers per judge.
+
     Notes
     -----
-    ``K^4`` numbers per judge, ``K^4`` multiplications per item.
+    ``K^4`` multiplications per item.
     """
     units, verdicts = units_of(humans, judge)
     n, C, K = units.shape[:3]
     J = verdicts.shape[-1]
+    if K > _MOST_HUMANS:
+        raise StructureError(
+            f"Second moments of pairs are counted for at most {_MOST_HUMANS} humans (they are K^4 numbers); "
+            f"got {K}. Use pooling='items' and target='population', or fewer humans."
+        )
     size = K * K
     first = np.zeros((J, 2 * size), np.int64)
     second = np.zeros((J, 2 * size, 2 * size), np.int64)
@@ -289,12 +302,17 @@ def units_of(humans: npt.ArrayLike, judge: npt.ArrayLike) -> tuple[Codes, Codes]
     return labels, verdicts
 
 
-def _human_agreement(units: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _small(K: int) -> type[np.signedinteger]:
+    """Integers that hold numbers of humans."""
+    return np.int16 if K < 2**14 else np.int64
+
+
+def _human_agreement(units: Codes) -> tuple[npt.NDArray[np.signedinteger], npt.NDArray[np.bool_]]:
     """Per human, item and criterion: with how many others it agrees, and whether it answered."""
     K = units.shape[-1]
     columns = [np.ascontiguousarray(units[..., k]) for k in range(K)]
     answered = np.stack([column >= 0 for column in columns])
-    same = np.zeros((K, *units.shape[:2]), np.int64)
+    same = np.zeros((K, *units.shape[:2]), _small(K))
     for k in range(K):
         for q in range(k):
             equal = (columns[k] == columns[q]) & answered[k]
@@ -306,19 +324,20 @@ def _human_agreement(units: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
 def _item_vectors(
     units: Codes,
     verdicts: Codes,
-    same: npt.NDArray[np.int64],
+    same: npt.NDArray[np.signedinteger],
     answered: npt.NDArray[np.bool_],
     *,
     control: bool,
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.floating]:
     """Moment vectors ``v`` of the items of a block, one column each (see :class:`LooCounts`)."""
     judged = np.asarray(verdicts >= 0)
     present = np.asarray(answered & judged)
     agreed = np.asarray((np.moveaxis(units, -1, 0) == verdicts) & present)
-    pairs = np.where(present, present.sum(axis=0) - 1, 0)
-    z = np.where(present, agreed.sum(axis=0) - agreed - same, 0)
+    small = same.dtype
+    pairs = (present.sum(axis=0, dtype=small) - small.type(1)) * present
+    z = (agreed.sum(axis=0, dtype=small) - agreed - same) * present
     # `same` counts humans only; where the judge did not answer, `present` has already removed the unit.
-    rows = [np.asarray(judged.any(axis=1))[None], z.sum(axis=2), pairs.sum(axis=2)]
+    rows = [np.asarray(judged.any(axis=1))[None], _over_criteria(z), _over_criteria(pairs)]
     if control:
         n_unknown = int(np.count_nonzero(np.any(judged & ~answered[0], axis=1)))
         if n_unknown:
@@ -327,8 +346,17 @@ def _item_vectors(
                 f"{n_unknown} items have none. "
                 f"Put the human who labelled everything first, or do without the control."
             )
-        rows += [(pairs * agreed[0]).sum(axis=2), agreed[0].sum(axis=1)[None], judged.sum(axis=1)[None]]
-    return np.concatenate(rows).astype(np.float64)
+        first = np.stack([agreed[0], judged])
+        rows += [_over_criteria(pairs * agreed[0]), _over_criteria(first)]
+    # Sums of products over a block have to stay exact; in single precision they are twice as fast.
+    largest = units.shape[1] * units.shape[2]
+    exact = len(units) * largest**2 < 2**24
+    return np.concatenate(rows, dtype=np.float32 if exact else np.float64)
+
+
+def _over_criteria(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Sum over the last axis, which most often has one place."""
+    return values[..., 0] if values.shape[-1] == 1 else np.asarray(values.sum(axis=-1))
 
 
 def _popcount(words: npt.NDArray[np.uint64]) -> Counts:

@@ -8,6 +8,7 @@ strata of the first human's label (and of whether the judge agrees with it).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -186,8 +187,16 @@ def matrix_margins(
     return DesignMargins(delta + float(read_decimal(eps, "eps")), covariance, overlap)
 
 
+@lru_cache(maxsize=4)
 def pair_degrees(K: int, design: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Number of further humans in a pair, and in two pairs; under a shared subset, whether there is any."""
+    """Number of further humans in a pair, and in two pairs; under a shared subset, whether there is any.
+
+    Returns
+    -------
+    own : ndarray of int64, shape (K, K)
+    joint : ndarray of int64, shape (K, K, K, K)
+        Read-only: both are kept for the next call.
+    """
     k, q = np.indices((K, K))
     own, joint = np.zeros((K, K), np.int64), np.zeros((K, K, K, K), np.int64)
     for s in range(1, K):
@@ -196,6 +205,8 @@ def pair_degrees(K: int, design: str) -> tuple[npt.NDArray[np.int64], npt.NDArra
         joint += inside[:, :, None, None] | inside
     if design != "random":
         own, joint = np.minimum(own, 1), np.minimum(joint, 1)
+    own.setflags(write=False)
+    joint.setflags(write=False)
     return own, joint
 
 

@@ -216,8 +216,11 @@ def accuracy_population(
     emission = np.where(np.eye(L, dtype=bool), accuracy[:, None, None], wrong[:, None, None])
     two = np.einsum("ayx,byx->aby", emission, emission)
     pair = two @ shares
-    three = np.einsum("y,ayx,byx,cyx->abc", shares, emission, emission, emission, optimize=True)
-    product = np.einsum("y,aby,cdy->abcd", shares, two, two, optimize=True)
+    # Three raters: products of two over (truth, label), times the third; two pairs: over the truth.
+    flat = emission.reshape(R, L * L)
+    three = (flat[:, None] * flat).reshape(R * R, L * L) @ (flat * np.repeat(shares, L)).T
+    three = three.reshape(R, R, R)
+    product = ((two * shares).reshape(R * R, L) @ two.reshape(R * R, L).T).reshape(R, R, R, R)
     a, b, c, d = np.ogrid[:R, :R, :R, :R]
     for same, rest in ((a == c, (a, b, d)), (a == d, (a, b, c)), (b == c, (a, b, d)), (b == d, (a, b, c))):
         product = np.where(same, three[rest], product)

@@ -18,6 +18,10 @@ from xjudge.statistics._loo_votes import Decimal, Float, count_votes, exact_wins
 __all__ = ["TopJudge", "judge_scores", "score_covariance", "wrong_top_probability"]
 
 
+# Influences of pairs held at a time.
+_BLOCK = 1 << 22
+
+
 class TopJudge(NamedTuple):
     """How reliable the first place is.
 
@@ -81,7 +85,7 @@ def score_covariance(
     Notes
     -----
     Design-based: ``sum (pi_kqlr - pi_kq pi_lr) X_kq X_lr`` over pairs of pairs of every item, with
-    ``X_kq = d_kq ([judge = q] - S_k)``, for each pair of judges. Cost ``n (J K^2)^2``.
+    ``X_kq = d_kq ([judge = q] - S_k)``, for each pair of judges. Cost ``n (J K^2)^2``, in blocks of items.
     """
     check_design(design, ("random", "shared"))
     labels, verdicts = np.asarray(humans), np.asarray(judges)
@@ -90,22 +94,24 @@ def score_covariance(
     own, joint = pair_degrees(K, design)
     weight = share**own
     excess = np.where(off[:, :, None, None] & off, share**joint - weight[:, :, None, None] * weight, 0.0)
-    both = (labels[:, :, None] >= 0) & (labels[:, None, :] >= 0) & off
-    influence = np.empty((J, n, K * K))
-    mu = np.empty(J)
-    for j in range(J):
-        pairs = both & (verdicts[:, j] >= 0)[:, None, None]
-        agreed = pairs & (labels == verdicts[:, [j]])[:, None, :]
-        total = (weight * pairs.sum(axis=0)).sum(axis=-1)
-        score = ratio((weight * agreed.sum(axis=0)).sum(axis=-1), total)
-        known = np.isfinite(score)
-        mu[j] = score[known].mean() if known.any() else np.nan
-        scale = np.nan_to_num(ratio(1.0, total)) / max(int(known.sum()), 1)
-        gain = (agreed - np.nan_to_num(score)[:, None] * pairs) * scale[:, None]
-        influence[j] = gain.reshape(n, K * K)
-    flat = np.swapaxes(influence, 0, 1).reshape(n, J * K * K)
-    products = (flat.T @ flat).reshape(J, K, K, J, K, K)
-    covariance = np.einsum("akqblr,kqlr->ab", products, excess)
+    full = loo_counts(labels, verdicts)
+    total = (weight * full.overlap).sum(axis=-1)
+    score = ratio((weight * full.judge_hits).sum(axis=-1), total)
+    known = np.isfinite(score)
+    n_known = known.sum(axis=-1)
+    mu = ratio(np.where(known, score, 0.0).sum(axis=-1), n_known)
+    scale = np.nan_to_num(ratio(1.0, total)) / np.maximum(n_known, 1)[:, None]
+    products = np.zeros((J * K * K, J * K * K))
+    block = max(1, _BLOCK // (J * K * K))
+    for start in range(0, n, block):
+        some, judged = labels[start : start + block], verdicts[start : start + block]
+        both = (some[:, :, None] >= 0) & (some[:, None, :] >= 0) & off
+        pairs = both[:, None] & (judged >= 0)[:, :, None, None]
+        agreed = pairs & (some[:, None] == judged[:, :, None])[:, :, None, :]
+        influence = (agreed - np.nan_to_num(score)[..., None] * pairs) * scale[..., None]
+        flat = influence.reshape(len(some), J * K * K)
+        products += flat.T @ flat
+    covariance = np.einsum("akqblr,kqlr->ab", products.reshape(J, K, K, J, K, K), excess)
     return mu, covariance * (n / max(n - 1, 1) if design == "shared" else 1.0)
 
 
@@ -172,7 +178,8 @@ def wrong_top_probability(
     top = _best(hits, same, pairs, by, eps)
     if method == "gaussian":
         mu, covariance = score_covariance(labels, verdicts, design, share)
-        best = np.argmax(gaussian_draws(mu, covariance, log2_points=14, seed=seed), axis=0)
+        draws = gaussian_draws(mu, covariance, log2_points=14, seed=seed)
+        best = np.argmax(np.nan_to_num(draws, nan=-np.inf), axis=0)
     else:
         counts = masked_counts(labels, verdicts, design, share, n_trials, mask=mask, seed=seed)
         best = _best(*counts, by, eps)
