@@ -169,7 +169,8 @@ class Protocol:
     ca, invalid : {"exclude", "category", "negative"} or recode_to(category)
         What becomes of a cannot-assess answer and of an unreadable output.
     tie : {"category", "exclude", "negative"} or recode_to(category)
-        What becomes of a tie of a pairwise scale.
+        What becomes of a tie of a pairwise scale. Left out or recoded it is no category any more: the scale
+        has two, and the coefficients of two categories apply.
     aggregate : {None, "micro", "macro", "item"}
         ``None`` is one table per criterion; ``"micro"`` pools the tables; ``"macro"`` averages the
         statistic over criteria where it is defined; ``"item"`` combines an item's criteria first.
