@@ -107,17 +107,13 @@ def map_items(
         return out
     import dask.array as da
 
-    operands: list[Any] = []
-    for position, array in enumerate(_aligned(arrays)):
-        operands += [array, (0, *(1000 * (position + 1) + axis for axis in range(1, array.ndim)))]
     new_axes = {axis + 1: size for axis, size in enumerate(shape)}
     return da.blockwise(
-        function,
+        _Whole(function),
         (0, *new_axes),
-        *operands,
+        *_operands(arrays),
         new_axes=new_axes,
         dtype=dtype,
-        concatenate=True,
         meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
     )
 
@@ -220,16 +216,11 @@ def _total(requests: Sequence[Request], arrays: Mapping[str, Any], axes: Axes) -
     if axes.n_groups and not is_lazy(arrays["group"]):  # it travels in the graph
         group = np.clip(arrays["group"], -1, axes.n_groups).astype(smallest_dtype(axes.n_groups + 1))
         arrays = {**arrays, "group": group}
-    names = list(arrays)
-    operands: list[Any] = []
-    for position, array in enumerate(_aligned(list(arrays.values()))):
-        operands += [array, (0, *(1000 * (position + 1) + axis for axis in range(1, array.ndim)))]
     counted = da.blockwise(
-        _Chunk(tuple(requests), axes, tuple(names)),
+        _Whole(_Chunk(tuple(requests), axes, tuple(arrays))),
         (0,),
-        *operands,
+        *_operands(list(arrays.values())),
         adjust_chunks={0: 1},
-        concatenate=True,
         dtype=object,
         meta=np.empty((0,), dtype=object),
     )
@@ -248,6 +239,32 @@ def _total(requests: Sequence[Request], arrays: Mapping[str, Any], axes: Axes) -
     )
     (block,) = total.to_delayed(optimize_graph=False).ravel()
     return block
+
+
+def _operands(arrays: Sequence[Any]) -> list[Any]:
+    """Arrays and their indices for ``blockwise``: the item is shared, every other axis is an array's own."""
+    out: list[Any] = []
+    for position, array in enumerate(_aligned(arrays)):
+        out += [array, (0, *(1000 * (position + 1) + axis for axis in range(1, array.ndim)))]
+    return out
+
+
+class _Whole:
+    """Takes blocks out of the lists in which they come, one for each axis that is not in the result.
+
+    ``blockwise(concatenate=True)`` would do it too, and copy every block.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *blocks: Any) -> Any:
+        return self.function(*map(self._only, blocks))
+
+    def _only(self, block: Any) -> Any:
+        while isinstance(block, list):
+            (block,) = block
+        return block
 
 
 class _Chunk:
