@@ -20,23 +20,36 @@ from xjudge.codes import MISSING, to_codes
 from xjudge.errors import OverlapError, StructureError, listing
 from xjudge.lazy import metadata_values
 
-__all__ = ["Coord", "Match", "match_ids", "merged_coords", "moved", "moved_coords"]
+__all__ = ["Coord", "Match", "integer_codes", "match_ids", "merged_coords", "moved", "moved_coords"]
 
 _FILLS: Final = {"label": MISSING, "count": 0}
 
 
 @dataclass(frozen=True)
 class Match:
-    """Ids of two sides along one dim, and those of the result."""
+    """Ids of two sides along one dim, those of the result, and where each side has them.
+
+    Parameters
+    ----------
+    dim : str
+    ids : pandas.Index
+        Ids of the result.
+    positions : pair of ndarray of int or None
+        Per side and id of the result, the position on that side, -1 where it is not there; ``None`` where
+        the side stays as it is.
+    n_matched : int
+    left_only, right_only : pandas.Index
+    """
 
     dim: str
     ids: pd.Index[Any]
+    positions: tuple[npt.NDArray[np.intp] | None, npt.NDArray[np.intp] | None]
     n_matched: int
     left_only: pd.Index[Any]
     right_only: pd.Index[Any]
 
 
-def match_ids(dim: str, left: Any, right: Any, how: str) -> Match:
+def match_ids(dim: str, left: Any, right: Any, how: str, *, may_be_empty: bool = False) -> Match:
     """Match ids along one dim.
 
     Raises
@@ -44,54 +57,78 @@ def match_ids(dim: str, left: Any, right: Any, how: str) -> Match:
     StructureError
         Ids of different types, or repeated ids.
     OverlapError
-        No id in common.
+        No id in common, unless ``may_be_empty``.
     """
-    sides = {"dataset": pd.Index(left), "other": pd.Index(right)}
-    kinds = {}
-    for name, ids in sides.items():
+    here, there = _index(left), _index(right)
+    for name, ids in (("dataset", here), ("other", there)):
         if not ids.is_unique:
             repeated = ids[ids.duplicated()].unique()
             raise StructureError(f"The {name} repeats ids along `{dim}`: {listing(repeated.tolist())}.")
-        kinds[name] = {kind_of(value) for value in ids[:1].tolist()}
-    here, there = sides.values()
-    if kinds["dataset"] and kinds["other"] and kinds["dataset"] != kinds["other"]:
+    first, second = here[:1].tolist(), there[:1].tolist()
+    if first and second and kind_of(first[0]) != kind_of(second[0]):
         raise StructureError(
-            f"The {dim} ids are of different types, {here[:1].tolist()[0]!r} in the dataset and "
-            f"{there[:1].tolist()[0]!r} in the other: they would never match. Make them one type first, e.g. "
-            "`df[column].astype(str)`."
+            f"The {dim} ids are of different types, {first[0]!r} in the dataset and {second[0]!r} in the "
+            "other: they would never match. Make them one type first, e.g. `df[column].astype(str)`."
         )
-    matched = here[here.isin(there)]
-    left_only, right_only = here[~here.isin(there)], there[~there.isin(here)]
-    if not len(matched):
+    in_other, in_dataset = there.get_indexer(here), here.get_indexer(there)
+    matched = np.flatnonzero(in_other >= 0)
+    new = np.flatnonzero(in_dataset < 0)
+    if not len(matched) and not may_be_empty:
         raise OverlapError(
             f"No {dim} is in both: the dataset has {listing(here.tolist())}, the other "
             f"{listing(there.tolist())}."
         )
-    ids = {"left": here, "inner": matched, "outer": here.append(right_only), "right": there}[how]
-    return Match(dim, ids, len(matched), left_only, right_only)
+    alone = np.flatnonzero(in_other < 0)
+    ids, at = {
+        "left": (here, (None, in_other)),
+        "inner": (here[matched], (matched, in_other[matched])),
+        "outer": (
+            here.append(there[new]),
+            (np.append(np.arange(len(here)), np.full(len(new), -1)), np.append(in_other, new)),
+        ),
+        "right": (there, (in_dataset, None)),
+    }[how]
+    return Match(dim, ids, at, len(matched), here[alone], there[new])
 
 
-def _integer_codes(label: xr.DataArray) -> xr.DataArray:
+def _index(values: Any) -> pd.Index[Any]:
+    """Ids as an index; text as objects, whatever array holds it."""
+    array = np.asarray(values)
+    return pd.Index(array.astype(object), dtype=object) if array.dtype.kind in "OUT" else pd.Index(array)
+
+
+def integer_codes(label: xr.DataArray) -> xr.DataArray:
     """Labels as integer codes, lazily where they are lazy."""
     if label.dtype.kind == "i":
         return label
     return xr.apply_ufunc(to_codes, label, dask="parallelized", output_dtypes=[np.int32], keep_attrs=True)
 
 
-def moved(ds: xr.Dataset, places: Mapping[str, pd.Index[Any]]) -> xr.Dataset:
-    """Variables at the places of the result, holes with the right fill; coordinates of dims alone."""
-    data = ds.drop_vars([name for name in ds.coords if name not in ds.dims])
-    data = data.assign(label=_integer_codes(data["label"]))
-    moving = {
-        dim: ids
-        for dim, ids in places.items()
-        if dim in data.dims and not pd.Index(data[dim].values).equals(ids)
+def moved(ds: xr.Dataset, places: Mapping[str, Match], side: int) -> dict[str, xr.DataArray]:
+    """Variables at the places of the result, holes with the right fill; no coordinates."""
+    variables = {str(name): ds[name].variable for name in ds.data_vars} | {
+        "label": integer_codes(ds["label"]).variable
     }
-    fills = {
-        name: variable.dtype.type(_FILLS[str(name)]) if name in _FILLS else np.nan
-        for name, variable in data.data_vars.items()
-    }
-    return data.reindex(moving, fill_value=fills) if moving else data
+    out = {}
+    for name, variable in variables.items():
+        fill = variable.dtype.type(_FILLS[name]) if name in _FILLS else np.nan
+        array = xr.DataArray(variable)
+        for dim in map(str, variable.dims):
+            at = places[dim].positions[side] if dim in places else None
+            if at is not None:
+                array = _taken(array, dim, at, fill)
+        out[name] = array
+    return out
+
+
+def _taken(array: xr.DataArray, dim: str, at: npt.NDArray[np.intp], fill: Any) -> xr.DataArray:
+    """Values at positions along a dim, ``fill`` where the position is -1."""
+    if not array.sizes[dim]:  # nothing to take from: all is fill
+        shape = [len(at) if name == dim else size for name, size in array.sizes.items()]
+        return xr.DataArray(np.full(shape, fill, dtype=np.result_type(array.dtype, fill)), dims=array.dims)
+    taken = array.isel({dim: np.maximum(at, 0)})
+    held = at >= 0
+    return taken if held.all() else xr.where(xr.DataArray(held, dims=dim), taken, fill).transpose(*array.dims)
 
 
 # ----------------------------------------------------------------------------------------------- coordinates
@@ -106,7 +143,8 @@ class Coord:
     held: npt.NDArray[np.bool_]
 
 
-def moved_coords(ds: xr.Dataset, places: Mapping[str, pd.Index[Any]]) -> dict[str, Coord]:
+def moved_coords(ds: xr.Dataset, places: Mapping[str, Match], side: int) -> dict[str, Coord]:
+    """Coordinates other than ids, at the places of the result, in memory."""
     at_places = {}
     for name, coord in ds.coords.items():
         if name in ds.dims:
@@ -114,9 +152,9 @@ def moved_coords(ds: xr.Dataset, places: Mapping[str, pd.Index[Any]]) -> dict[st
         values = metadata_values(coord.variable.data)
         held = ~_null(values)
         for axis, dim in enumerate(map(str, coord.dims)):
-            if dim not in places:
+            at = places[dim].positions[side] if dim in places else None
+            if at is None:
                 continue
-            at = pd.Index(ds[dim].values).get_indexer(places[dim])
             if not values.shape[axis]:  # nothing to take from: any value will do, since none is held
                 shape = [max(size, 1) for size in values.shape]
                 values, held = np.zeros(shape, dtype=values.dtype), np.zeros(shape, dtype=bool)
@@ -132,9 +170,9 @@ def _null(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return np.asarray(pd.isna(values))
 
 
-def merged_coords(sides: list[dict[str, Coord]], places: Mapping[str, pd.Index[Any]]) -> dict[str, Any]:
+def merged_coords(sides: list[dict[str, Coord]], places: Mapping[str, Match]) -> dict[str, Any]:
     """Coordinates of both sides; where both have a value it is the same, or an error."""
-    merged: dict[str, Any] = {dim: (dim, _as_ids(ids)) for dim, ids in places.items()}
+    merged: dict[str, Any] = {dim: (dim, _as_ids(match.ids)) for dim, match in places.items()}
     problems = Problems()
     for name in [*sides[0], *(name for name in sides[1] if name not in sides[0])]:
         have = [side[name] for side in sides if name in side]
@@ -159,11 +197,13 @@ def merged_coords(sides: list[dict[str, Coord]], places: Mapping[str, pd.Index[A
 
 
 def _difference(
-    name: str, left: Coord, right: Coord, differ: npt.NDArray[np.bool_], places: Mapping[str, pd.Index[Any]]
+    name: str, left: Coord, right: Coord, differ: npt.NDArray[np.bool_], places: Mapping[str, Match]
 ) -> str:
     shown = []
     for place in np.argwhere(differ)[:3]:
-        at = ", ".join(f"{dim} {plain(places[dim][k])!r}" for dim, k in zip(left.dims, place, strict=True))
+        at = ", ".join(
+            f"{dim} {plain(places[dim].ids[k])!r}" for dim, k in zip(left.dims, place, strict=True)
+        )
         shown.append(f"{at}: {plain(left.values[tuple(place)])!r} and {plain(right.values[tuple(place)])!r}")
     more = f"; and {int(differ.sum()) - 3} more" if differ.sum() > 3 else ""
     return (

@@ -237,8 +237,9 @@ def _attrs(
         "rows_duplicate_dropped": len(labels) - n_missing - len(kept.rows),
     }
     if declared.coerce:
-        attrs["rows_coerced"] = sum(count for _, count in matched.coerced)
-        shown = [[repr(value), count] for value, count in matched.coerced[:20]]
+        attrs["rows_coerced"] = matched.coerced.total
+        listed = zip(matched.coerced.values[:20], matched.coerced.counts, strict=False)
+        shown = [[repr(value), count] for value, count in listed]
         attrs["coerced"] = json.dumps(shown, ensure_ascii=False)
     return attrs
 

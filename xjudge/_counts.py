@@ -18,7 +18,7 @@ from xjudge._infer import infer_scale
 from xjudge._ingest import NULL, Problems, encode, plain, read_frame, text_array
 from xjudge._labels import UNKNOWN, Declared, Vocabulary, declare
 from xjudge._table import Table
-from xjudge._unknown import unknown_problem
+from xjudge._unknown import Strange, unknown_problem
 from xjudge.codes import MISSING
 from xjudge.errors import DroppedWarning, ProtocolWarning, listing, warn
 from xjudge.scale import Scale
@@ -196,36 +196,27 @@ def _category_column(
     targets = vocabulary.match(column)
     strange = np.flatnonzero(targets[:-1] == UNKNOWN)
     if strange.size:
-        sizes = np.bincount(column.codes[~null], minlength=len(column.values))
-        row = int(np.flatnonzero(np.isin(column.codes, strange))[0])
-        problems.vocabulary.append(
-            unknown_problem(
-                [plain(column.values[code]) for code in strange],
-                [int(sizes[code]) for code in strange],
-                vocabulary,
-                f"row {row}",
-            )
-        )
+        sizes = np.bincount(column.codes[~null], minlength=len(column.values))[strange].tolist()
+        row = int(np.argmax(np.isin(column.codes, strange)))
+        values = [plain(column.values[code]) for code in strange]
+        unknown = Strange(values, sizes, sum(sizes), len(values), row)
+        problems.vocabulary.append(unknown_problem(unknown, vocabulary, f"row {row}"))
     return scale, targets[column.codes], warning
 
 
 def _numbers(table: Table, names: Sequence[Hashable], problems: Problems) -> npt.NDArray[np.int64]:
     """Counts, rows x columns; nulls are 0."""
     read = [table.numbers("count", name) for name in names]
-    values = (
-        np.stack([column for column in read if column is not None], axis=1)
-        if all(column is not None for column in read)
-        else np.zeros((0, 0))
-    )
-    values = np.nan_to_num(values, nan=0.0, posinf=-1.0, neginf=-1.0)
-    wrong = (values < 0) | (values != np.rint(values))
+    columns = [column for column in read if column is not None]
+    if len(columns) < max(len(names), 1):
+        return np.zeros((0, 0), dtype=np.int64)
+    values = np.stack(columns, axis=1)
+    values = np.where(np.isnan(values), 0.0, values)
+    wrong = ~((values >= 0) & (values == np.rint(values)) & np.isfinite(values))
     if wrong.any():
-        rows, columns = np.nonzero(wrong)
-        shown = [
-            f"{values[r, c]:g} (row {r}, {names[c]!r})"
-            for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
-        ]
+        shown = [f"{values[row, at]:g} (row {row}, {names[at]!r})" for row, at in np.argwhere(wrong).tolist()]
         problems.add(f"Counts are whole and not negative; got {listing(shown, show='str')}.")
+        return np.zeros((0, 0), dtype=np.int64)
     return np.rint(values).astype(np.int64)
 
 

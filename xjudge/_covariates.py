@@ -135,5 +135,6 @@ def coordinate_values(encoded: Encoded) -> npt.NDArray[Any]:
         if encoded.kind == "boolean":
             return encoded.values.astype(bool)[codes]
         values = encoded.values
-        return (values if values.dtype.kind == "f" else index_values(values, encoded.kind))[codes]
+        values = values if values.dtype.kind == "f" else index_values(values, encoded.kind)
+        return (values.astype(np.float64) if values.dtype == object else values)[codes]
     return np.append(encoded.values.astype(np.float64), np.nan)[codes]

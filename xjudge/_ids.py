@@ -78,6 +78,12 @@ def read_ids(looked_at: pd.DataFrame, names: Any, dim: str, problems: Problems) 
     if len(columns) > 1:
         return _joined(parts, columns, dim, problems)
     values = index_values(parts[0].values, parts[0].kind)
+    if parts[0].kind == "number" and values.dtype == object:
+        problems.add(
+            f"Column {columns[0]!r} ({dim}) holds integers beyond 64 bits; use text, "
+            f"`df[{columns[0]!r}].astype(str)`."
+        )
+        return None
     return Ids(dim, parts[0].codes, values, parts[0].kind, columns=columns)
 
 
@@ -99,7 +105,11 @@ def index_values(values: npt.NDArray[Any], kind: str) -> npt.NDArray[Any]:
             return values.astype(np.int64)
         exact = values.tolist()
         if all(isinstance(value, int) or float(value).is_integer() for value in exact):
-            return np.array([int(value) for value in exact])  # int64, uint64, or objects beyond
+            whole = [int(value) for value in exact]
+            for dtype in (np.int64, np.uint64):
+                if all(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max for value in whole):
+                    return np.array(whole, dtype=dtype)
+            return np.array(whole, dtype=object)
         return values.astype(np.float64)
     if kind == "boolean":
         return values.astype(bool)

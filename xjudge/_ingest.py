@@ -118,7 +118,7 @@ def read_frame(df: Any) -> pd.DataFrame:
             "This is a dask dataframe; its labels are read in one piece. Call `.compute()` on it first."
         )
     if not isinstance(df, pd.DataFrame):
-        if not hasattr(df, "__arrow_c_stream__"):
+        if not hasattr(df, "__arrow_c_stream__") or isinstance(df, pd.Series):
             raise StructureError(
                 f"A frame of labels is needed (pandas, polars or anything with an Arrow stream); got "
                 f"{type(df).__name__}."
@@ -138,7 +138,12 @@ def _from_arrow(df: Any) -> pd.DataFrame:
             f"Reading a frame of type {type(df).__module__}.{type(df).__name__} needs pyarrow: "
             '`pip install "xjudge[io]"`, or hand over `df.to_pandas()`.'
         ) from None
-    table = pa.table(df)
+    try:
+        table = pa.table(df)
+    except (pa.ArrowInvalid, TypeError, ValueError) as error:
+        raise StructureError(
+            f"A frame with columns is needed, and this {type(df).__name__} is not one: {error}."
+        ) from None
     nullable = {
         getattr(pa, f"{sign}int{bits}")(): getattr(pd, f"{sign.upper()}Int{bits}Dtype")()
         for sign in ("", "u")
@@ -274,9 +279,12 @@ def plain(value: Any) -> Any:
         return str.__str__(value)
     if isinstance(value, bool):
         return value
-    if isinstance(value, Decimal):
-        return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
-    return int(value) if isinstance(value, int) else value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, float):
+        number = float(value)
+        return int(number) if number.is_integer() and int(number) == value else number
+    return float(value) if isinstance(value, float) else value
 
 
 def is_null(value: Any) -> bool:

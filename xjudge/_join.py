@@ -5,17 +5,18 @@ What is in one side alone is counted, and what the join leaves out is said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
 from xjudge._align import Match, match_ids, merged_coords, moved, moved_coords
 from xjudge._covariates import coordinate_values, covariate
 from xjudge._ids import DIMS, RESERVED, Ids
-from xjudge._ingest import Encoded, Problems, counted, kind_of, plain
+from xjudge._ingest import NULL, Encoded, Problems, counted, plain
 from xjudge._table import Table
 from xjudge.codes import MISSING, OUTCOMES
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
@@ -30,7 +31,7 @@ HOWS: Final = ("left", "inner", "outer", "right")
 
 def joined_dims(on: Any) -> tuple[str, ...]:
     """Dims that `on` names, in the order of the data model."""
-    named = (on,) if isinstance(on, str) else tuple(on)
+    named = (on,) if isinstance(on, str) or not isinstance(on, Iterable) else tuple(on)
     wrong = [name for name in named if name not in DIMS[:3]]
     if wrong or not named:
         raise StructureError(f"`on` is 'item', 'rater', 'criterion' or a list of these; got {on!r}.")
@@ -46,16 +47,15 @@ def join_datasets(
     """Raters of both datasets side by side; see :func:`xjudge.build.join`."""
     _check_pair(left, right, on)
     matches = _matches(left, right, on, how)
-    raters = pd.Index(left["rater"].values).append(_new_ids(left, right, "rater"))
-    places: dict[str, pd.Index[Any]] = {match.dim: match.ids for match in matches} | {"rater": raters}
+    places = {match.dim: match for match in matches}
     for dim in map(str, left["label"].dims):
-        if dim not in places and dim in left.coords:  # replicates: all of both, nothing is lost
-            places[dim] = pd.Index(left[dim].values).append(_new_ids(left, right, dim))
-    sides = [moved(side, places) for side in (left, right)]
-    swap = _settle(sides, left, right, duplicates)
-    coords = merged_coords([moved_coords(side, places) for side in (left, right)], places)
-    for side in sides[::-1]:  # further dims, such as `category`, keep their coordinate
-        coords |= {str(dim): side[dim].variable for dim in side.coords if dim not in places}
+        if dim not in places and dim in left.coords:  # raters, replicates: all of both, nothing is lost
+            places[dim] = match_ids(dim, left[dim].values, right[dim].values, "outer", may_be_empty=True)
+    sides = [moved(ds, places, side) for side, ds in enumerate((left, right))]
+    swap = _settle(sides, places, Scale.from_attrs(left["label"].attrs), duplicates)
+    coords = merged_coords([moved_coords(ds, places, side) for side, ds in enumerate((left, right))], places)
+    for ds in (right, left):  # further dims, such as `category`, keep their coordinate
+        coords |= {str(dim): ds[dim].variable for dim in ds.indexes if dim not in places}
     joined = xr.Dataset(_merged_variables(sides, swap), coords=coords)
     joined["label"].attrs = dict(left["label"].attrs)
     joined.attrs = dict(left.attrs) | {
@@ -105,33 +105,27 @@ def _matches(left: xr.Dataset, right: xr.Dataset, on: tuple[str, ...], how: str)
     return matches
 
 
-def _new_ids(left: xr.Dataset, right: xr.Dataset, dim: str) -> pd.Index[Any]:
-    here, there = pd.Index(left[dim].values), pd.Index(right[dim].values)
-    if len(here) and len(there) and kind_of(here[0]) != kind_of(there[0]):
-        raise StructureError(
-            f"The {dim} ids are of different types, {here[0]!r} in the dataset and {there[0]!r} in the "
-            "other. Make them one type first."
-        )
-    return there[~there.isin(here)]
-
-
-def _settle(sides: list[xr.Dataset], left: xr.Dataset, right: xr.Dataset, duplicates: str) -> bool:
+def _settle(
+    sides: list[dict[str, xr.DataArray]], places: Mapping[str, Match], scale: Scale, duplicates: str
+) -> bool:
     """Decide cells that both sides answer; whether the other side is the one that counts."""
-    here = pd.Index(left["rater"].values)
-    common = here[here.isin(right["rater"].values)]
+    raters = places["rater"]
+    common = np.flatnonzero(_held(raters, 0) & _held(raters, 1))
     if not len(common):
         return False
-    labels = [side["label"].sel(rater=common) for side in sides]
-    labels[1] = labels[1].transpose(*labels[0].dims)
-    ours, theirs = materialise(labels[0].data, labels[1].data)
+    labels = [side["label"].isel(rater=common) for side in sides]
+    dims = [str(dim) for dim in labels[0].dims]
+    ours, theirs = materialise(labels[0].data, labels[1].transpose(*dims).data)
     both = (ours != MISSING) & (theirs != MISSING)
     if duplicates == "majority":
         both &= ours != theirs
     if not both.any() or duplicates in ("first", "last"):
         return duplicates == "last"
-    scale = Scale.from_attrs(left["label"].attrs)
     shown = []
-    ids = [(dim, labels[0][dim].values) for dim in labels[0].dims]
+    ids: list[tuple[str, Any]] = [
+        (dim, places[dim].ids if dim in places else range(ours.shape[axis])) for axis, dim in enumerate(dims)
+    ]
+    ids = [(dim, values[common] if dim == "rater" else values) for dim, values in ids]
     for place in np.argwhere(both)[:5]:
         names = [f"{dim} {plain(values[at])!r}" for (dim, values), at in zip(ids, place, strict=True)]
         codes = [int(side[tuple(place)]) for side in (ours, theirs)]
@@ -154,26 +148,28 @@ def _words(scale: Scale, codes: Sequence[int]) -> list[str]:
     ]
 
 
-def _merged_variables(sides: list[xr.Dataset], swap: bool) -> dict[str, Any]:
+def _held(match: Match, side: int) -> npt.NDArray[np.bool_]:
+    """Which ids of the result a side has."""
+    at = match.positions[side]
+    return np.ones(len(match.ids), dtype=bool) if at is None else at >= 0
+
+
+def _merged_variables(sides: list[dict[str, xr.DataArray]], swap: bool) -> dict[str, xr.Variable]:
     """Variables of both sides; along the labels, one fills what the other misses."""
     first, second = sides[::-1] if swap else sides
     dims = sides[0]["label"].dims
     lacking = first["label"] == MISSING
-    merged: dict[str, Any] = {}
-    for name in map(
-        str, [*sides[0].data_vars, *(n for n in sides[1].data_vars if n not in sides[0].data_vars)]
-    ):
-        have = [side[name] for side in sides if name in side.data_vars]
+    merged = {}
+    for name in {**sides[0], **sides[1]}:
+        have = [side[name] for side in sides if name in side]
         if not set(dims) <= set(have[0].dims):
             if len(have) > 1:
-                raise StructureError(
-                    f"Both have a variable {name!r}, which is no label; drop it on one side."
-                )
+                raise StructureError(f"Both have a variable {name!r} beside the labels; drop it on one side.")
             merged[name] = have[0].variable
             continue
-        if name not in first.data_vars:
-            value = second[name].where(lacking) if name != "label" else second[name]
-        elif name not in second.data_vars:
+        if name not in first:
+            value = second[name].where(lacking)
+        elif name not in second:
             value = first[name]
         else:
             value = xr.where(lacking, second[name], first[name])
@@ -215,23 +211,22 @@ def _join_covariates(
     problems.raise_if_any()
     matches = [match_ids(dim, ds[dim].values, one.values, how) for dim, one in ids.items()]
     if how != "left":
-        places = {match.dim: match.ids for match in matches}
-        at_places = moved(ds, places)
+        places = {match.dim: match for match in matches}
+        kept = {dim: ds[dim].variable for dim in ds.indexes if dim not in places}
+        coords = merged_coords([moved_coords(ds, places, 0), {}], places)
+        at_places = xr.Dataset(moved(ds, places, 0), coords=kept | coords, attrs=ds.attrs)
         at_places["label"].attrs = dict(ds["label"].attrs)
-        ds = at_places.assign_coords(merged_coords([moved_coords(ds, places), {}], places))
-    shape = tuple(len(match.ids) for match in matches)
-    at = [
-        match.ids.get_indexer(pd.Index(one.values))[one.codes]
-        for match, one in zip(matches, ids.values(), strict=True)
-    ]
-    rows = np.all([place >= 0 for place in at], axis=0)
-    where = tuple(place[rows] for place in at)
+        ds = at_places
     coords = {}
     for name, column in columns.items():
-        codes = np.full(shape, -1, dtype=np.int64)
-        codes[where] = column.codes[rows]
+        codes = np.full([len(one) for one in ids.values()], NULL, dtype=np.int64)
+        codes[tuple(one.codes for one in ids.values())] = column.codes
+        for axis, match in enumerate(matches):
+            if (at := match.positions[1]) is not None:
+                held = (at >= 0).reshape([-1 if k == axis else 1 for k in range(codes.ndim)])
+                codes = np.where(held, codes.take(at, axis=axis), NULL)
         values = coordinate_values(Encoded(column.kind, codes.ravel(), column.values))
-        coords[name] = (tuple(ids), values.reshape(shape))
+        coords[name] = (tuple(ids), values.reshape(codes.shape))
     return _reported(ds.assign_coords(coords), matches, tuple(ids), how)
 
 

@@ -28,6 +28,7 @@ UNKNOWN: Final = -9
 """Code of a value that is neither a category nor declared; no dataset ever holds it."""
 
 Key = tuple[str, Any]
+_MANY: Final = 1000
 
 STEPS: Final[dict[str, Callable[[str], str | bool]]] = {
     "strip": str.strip,
@@ -149,10 +150,22 @@ class Vocabulary:
         null = self.declared.codes.get(("null", None), MISSING)
         if self.scale.kind == "continuous":
             return np.append(self._continuous(column), null)
+        if column.values.dtype.kind in "iuf" and len(column.values) > _MANY:
+            return np.append(self._numbers(column.values), null)
         keys = [self.declared.key(value) for value in column.values]
         bridge = self._bridge(keys)
         targets = [self._target(key, bridge) for key in keys]
         return np.array([*targets, null], dtype=np.int64)
+
+    def _numbers(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Code per number, one comparison for each category: many more numbers than categories."""
+        targets = np.full(len(values), OUTCOMES["invalid"] if self.declared.coerce else UNKNOWN)
+        for (kind, value), code in [*self.categories.items(), *self.declared.codes.items()]:
+            if kind == "number":
+                targets[values == value] = code
+            elif kind == "other" and value in ("inf", "-inf"):
+                targets[values == float(value)] = code
+        return targets
 
     def _target(self, key: Key, bridge: Mapping[Key, Key]) -> int:
         if key in self.declared.codes:

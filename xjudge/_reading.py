@@ -15,13 +15,14 @@ from xjudge._ids import Ids
 from xjudge._infer import infer_scale
 from xjudge._ingest import NULL, Encoded, Problems, counted, plain
 from xjudge._labels import UNKNOWN, Declared, Vocabulary
-from xjudge._unknown import unknown_problem
+from xjudge._unknown import Strange, unknown_problem
 from xjudge.codes import OUTCOMES
 from xjudge.errors import listing
 from xjudge.scale import Scale
 
 __all__ = ["Matched", "Options", "Reading", "match"]
 
+_LISTED: Final = 1000
 _LAYOUTS: Final = ("dense", "sparse", "auto")
 _STATUS: Final = {"answered": 0, **OUTCOMES}
 
@@ -139,7 +140,7 @@ class Matched:
         Code per answer.
     scores : ndarray of float, optional
         Score per answer on a continuous scale.
-    coerced : list of (value, count)
+    coerced : Strange
         Values that became invalid under ``invalid="coerce"``.
     warning : str
         About a scale that was inferred.
@@ -148,7 +149,7 @@ class Matched:
     vocabulary: Vocabulary
     labels: npt.NDArray[np.signedinteger]
     scores: npt.NDArray[np.float64] | None
-    coerced: list[tuple[Any, int]]
+    coerced: Strange
     warning: str
 
 
@@ -176,39 +177,39 @@ def match(reading: Reading, scale: Scale | None, declared: Declared, problems: P
     if override is not None:
         labels = np.where(override == 0, labels, override.astype(dtype))
         _check_answered(reading, labels, problems)
-    unknown = _counted(columns, targets, UNKNOWN, declared)
-    if unknown:
-        first = min(first for _, _, first in unknown)
-        where = reading.place(first) if reading.complete else f"row {first // reading.width}"
-        values, counts = [value for value, _, _ in unknown], [count for _, count, _ in unknown]
-        problems.vocabulary.append(unknown_problem(values, counts, vocabulary, where))
-    coerced = _counted(columns, targets, OUTCOMES["invalid"], declared) if declared.coerce else []
+    unknown = _strange(columns, targets, UNKNOWN)
+    if unknown.total:
+        where = reading.place(unknown.first) if reading.complete else f"row {unknown.first // reading.width}"
+        problems.vocabulary.append(unknown_problem(unknown, vocabulary, where))
+    coerced = _strange(columns, targets, OUTCOMES["invalid"]) if declared.coerce else Strange()
     scores = None
     if scale.kind == "continuous":
         parts = [vocabulary.scores(column) for column in columns]
         scores = parts[0] if len(parts) == 1 else np.stack(parts, axis=1).ravel()
-    return Matched(vocabulary, labels, scores, [(value, count) for value, count, _ in coerced], warning)
+    return Matched(vocabulary, labels, scores, coerced, warning)
 
 
-def _counted(
-    columns: list[Encoded], targets: list[npt.NDArray[np.int64]], code: int, declared: Declared
-) -> list[tuple[Any, int, int]]:
-    """Undeclared values that were matched to ``code``: as written, how often, and the first answer."""
-    found: dict[tuple[str, str], tuple[Any, int, int]] = {}
+def _strange(columns: list[Encoded], targets: list[npt.NDArray[np.int64]], code: int) -> Strange:
+    """Values that were matched to a code no declaration leads to: unknown, or coerced to invalid."""
+    found: dict[tuple[str, str], tuple[Any, int]] = {}
+    n_distinct = total = 0
+    first = len(columns) * len(columns[0].codes)
     for place, (column, target) in enumerate(zip(columns, targets, strict=True)):
         strange = np.flatnonzero(target[:-1] == code)
         if not len(strange):
             continue
-        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))
-        for value_code in strange[counts[strange] > 0]:
-            value = plain(column.values[value_code])
-            if declared.key(value) in declared.codes:
-                continue
-            row = int(np.argmax(column.codes == value_code))
-            answer, key = row * len(columns) + place, (type(value).__name__, repr(value))
-            _, before, first = found.get(key, (value, 0, answer))
-            found[key] = (value, before + int(counts[value_code]), min(first, answer))
-    return list(found.values())
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))[strange]
+        first = min(first, int(np.argmax(np.isin(column.codes, strange))) * len(columns) + place)
+        total += int(counts.sum())
+        n_distinct += len(strange)
+        for k in np.argsort(-counts, kind="stable")[:_LISTED]:
+            value = plain(column.values[strange[k]])
+            key = (type(value).__name__, repr(value))
+            n_distinct -= key in found
+            _, before = found.get(key, (value, 0))
+            found[key] = (value, before + int(counts[k]))
+    listed = sorted(found.values(), key=lambda pair: -pair[1])
+    return Strange([value for value, _ in listed], [count for _, count in listed], total, n_distinct, first)
 
 
 def _override(reading: Reading, problems: Problems) -> npt.NDArray[np.int8] | None:

@@ -117,6 +117,8 @@ def _key(name: Any) -> tuple[str, Any]:
 
 
 def _as_list(names: Any) -> list[Any]:
+    if hasattr(names, "values") and not callable(names.values):  # a DataArray or Series: its values
+        names = names.values
     return [names] if isinstance(names, (str, bytes)) or not isinstance(names, Iterable) else list(names)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import xarray as xr
@@ -21,7 +21,7 @@ __all__ = ["from_spread"]
 def from_spread(
     df: Any,
     dim: str,
-    spread: Sequence[Hashable] | Mapping[Hashable, Any],
+    spread: Any,
     columns: dict[str, Any],
     others: dict[str, Any],
     source: str,
@@ -31,7 +31,10 @@ def from_spread(
     """Read a frame where one dim, raters or criteria, is spread over columns."""
     frame = read_frame(df)
     argument = {"rater": "raters", "criterion": "criteria"}[dim]
-    if isinstance(spread, str) or not list(spread):
+    spread = (
+        spread if isinstance(spread, (Mapping, str)) or not isinstance(spread, Iterable) else list(spread)
+    )
+    if isinstance(spread, str) or not isinstance(spread, Iterable) or not spread:
         problems.add(
             f"`{argument}` is a list of column names, or a mapping of them to names; got {spread!r}."
         )

@@ -54,7 +54,7 @@ class Table:
         try:
             return encode(series)
         except TypeError:
-            held = next(value for value in series if isinstance(value, (list, dict, set, np.ndarray)))
+            held = next(value for value in series if not _is_plain(value))
             self.problems.add(
                 f"Column {series.name!r} ({argument}) holds containers, e.g. {held!r}, where one value per "
                 "row is needed; take the value out first."
@@ -79,3 +79,12 @@ class Table:
             return None
         read = {key: self.numbers(argument, name) for key, name in names.items()}
         return {key: values for key, values in read.items() if values is not None}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be compared with others: lists, dicts and arrays cannot."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from xjudge._ingest import counted, kind_of
@@ -11,7 +12,7 @@ from xjudge._labels import STEPS, Declared, Vocabulary
 from xjudge.errors import listing
 from xjudge.scale import Scale
 
-__all__ = ["looks_like_code", "unknown_problem"]
+__all__ = ["Strange", "looks_like_code", "unknown_problem"]
 
 _CODE_WORDS: Final = frozenset(
     [
@@ -24,27 +25,50 @@ _CODE_WORDS: Final = frozenset(
     ]
 )
 _CODE_NUMBERS: Final = (0, 9, 99, 999, 9999)
+_SHOWN: Final = 10
 
 
-def unknown_problem(values: Sequence[Any], counts: Sequence[int], vocabulary: Vocabulary, where: str) -> str:
+@dataclass(frozen=True)
+class Strange:
+    """Values that were not expected.
+
+    Parameters
+    ----------
+    values, counts : list
+        The most frequent ones, and how often each occurs.
+    total : int
+        How often any occurs.
+    n_distinct : int
+        How many there are.
+    first : int
+        The first answer that has one.
+    """
+
+    values: list[Any] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    total: int = 0
+    n_distinct: int = 0
+    first: int = 0
+
+
+def unknown_problem(strange: Strange, vocabulary: Vocabulary, where: str) -> str:
     """Sentence about labels that are neither category nor code: values as written, counts, what to do.
 
     Parameters
     ----------
-    values, counts : sequences
-        The unknown values and how often each occurs.
+    strange : Strange
+        The unknown values.
     vocabulary : Vocabulary
     where : str
         The first place where one stands.
     """
-    order = sorted(range(len(values)), key=lambda place: -counts[place])
-    shown = [f"{values[place]!r} ({counted(counts[place], 'time')})" for place in order]
-    total = sum(counts)
-    hints = _hints([values[place] for place in order], vocabulary)
+    listed = zip(strange.values[:_SHOWN], strange.counts, strict=False)
+    shown = ", ".join(f"{value!r} ({counted(count, 'time')})" for value, count in listed)
+    more = f" and {strange.n_distinct - _SHOWN} more" if strange.n_distinct > _SHOWN else ""
     return (
-        f"{counted(total, 'label')} {'is' if total == 1 else 'are'} neither a category of "
-        f"{vocabulary.scale!r} nor a declared code: {listing(shown, most=10, show='str')}; the first at "
-        f"{where}. {' '.join(hints)}"
+        f"{counted(strange.total, 'label')} {'is' if strange.total == 1 else 'are'} neither a category of "
+        f"{vocabulary.scale!r} nor a declared code: {shown}{more}; the first at {where}. "
+        f"{' '.join(_hints(strange.values, vocabulary))}"
     )
 
 

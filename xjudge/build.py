@@ -149,6 +149,9 @@ def from_long(
         others["role"] = role
     if _is_column(identity) and identity not in IDENTITIES:
         others["identity"] = identity
+    if prob is not None and not isinstance(prob, Mapping):
+        problems.add(f"`prob` is a mapping of category to column; got {prob!r}.")
+        prob = None
     if prob is not None:
         others["prob"] = list(prob.values())
     table = Table(frame, columns, others, problems)

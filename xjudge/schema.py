@@ -174,9 +174,9 @@ def _long_sentence(
 
 def _kind_problem(series: pd.Series[Any]) -> str:
     """Why the values of a column cannot be ids; empty where they can. Nulls are not looked at."""
+    convert = f"e.g. `df[{series.name!r}].astype(str)`"
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = pd.Series(series.cat.remove_unused_categories().cat.categories)
-    convert = f"e.g. `df[{series.name!r}].astype(str)`"
     if isinstance(series.dtype, pd.StringDtype) or series.dtype.kind in "iubUM":
         return ""
     if series.dtype.kind == "f":
