@@ -441,6 +441,20 @@ def test_a_large_enumeration_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         panel.select_panel(judges, shares(counts), gold, 3, search="swaps")
 
 
+def test_a_large_pool() -> None:
+    """100 judges: 3e25 panels of 30 are refused; swaps in panels of 3 are not."""
+    judges, counts, gold = random_pool(4, n=30, N=100)
+    with pytest.raises(ProtocolError, match="cannot be enumerated"):
+        panel.select_panel(judges, shares(counts), gold, 30, search="all")
+    found = panel.select_panel(judges, shares(counts), gold, 3, rule="D")
+    assert found.candidates.n_panels == 3 * 97 + 3 * (97 * 96 // 2)
+    for row in range(2):
+        alone = panel.effective_size(
+            panel.panel_sums(judges[:, found.member[row]], shares(counts), gold)
+        ).values
+        assert found.quantities.nu_mse[row] == pytest.approx(float(alone["nu_mse"]))
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xjudge.errors import XJudgeWarning
+from xjudge.errors import ProtocolError, XJudgeWarning
 from xjudge.statistics._panel_enumerate import enumerate_panels
 from xjudge.statistics._panel_inputs import Flags, Floats
 from xjudge.statistics._panel_pool import PanelQuantities, quantities_of, quantities_of_sums
@@ -17,7 +17,7 @@ from xjudge.statistics._panel_rules import TIE, Best, Front
 from xjudge.statistics._panel_score import Integers, panel_members, panel_rank
 from xjudge.statistics._panel_task import Task, larger_size, member_flags
 
-__all__ = ["Enumeration", "all_panels"]
+__all__ = ["Enumeration", "all_panels", "check_number"]
 
 MANY_PANELS = 1_000_000_000
 """Above this many panels an enumeration takes minutes to hours, and says so."""
@@ -43,10 +43,12 @@ class Enumeration(NamedTuple):
     front: PanelQuantities
 
 
-def _warn_of_many(task: Task) -> None:
-    """Say so where an enumeration will take long."""
+def check_number(task: Task) -> None:
+    """Say so where an enumeration will take long, and refuse it where it has no end."""
     n_fixed = len(task.constraints.must)
     n_panels = math.comb(task.pool.votes.n_judges - n_fixed, task.k - n_fixed)
+    if n_panels >= 2**62:
+        raise ProtocolError(f"search='all': {n_panels} panels cannot be enumerated; use search='bounded'.")
     if n_panels > MANY_PANELS:
         warnings.warn(
             f"search='all' goes through {n_panels} panels; search='bounded' goes through few of them.",
@@ -59,7 +61,6 @@ def all_panels(
     task: Task, base: PanelQuantities, best: list[Best], fast: bool | None
 ) -> tuple[Enumeration, list[Integers]]:
     """Go through all allowed panels of the size."""
-    _warn_of_many(task)
     pool, k, constraints = task.pool, task.k, task.constraints
     own = any(callable(rule) for rule in task.rules)
     loads = np.array([np.diag(row) for row in constraints.weights]).reshape(-1, *pool.matrices.shape[1:])
@@ -112,7 +113,7 @@ def _slices(task: Task, matrices: Floats, fast: bool | None) -> Iterator[tuple[I
     for chunk in enumerate_panels(task.pool.votes, matrices, task.k, n_fixed=n_fixed, fast=fast):
         for low in range(0, len(chunk.scores), SLICE_PANELS):
             part = slice(low, low + SLICE_PANELS)
-            scores = chunk.scores[part]
+            scores = chunk.scores[part].astype(np.int64)
             yield chunk.start + low + np.arange(len(scores)), scores, chunk.sums[:, part]
 
 

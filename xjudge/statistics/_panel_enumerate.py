@@ -19,7 +19,6 @@ from xjudge.errors import DependencyError, ProtocolError, StructureError
 from xjudge.statistics._panel_inputs import Floats
 from xjudge.statistics._panel_score import (
     BATCH_WORDS,
-    Integers,
     Plan,
     Votes,
     batch_scores,
@@ -45,14 +44,14 @@ class PanelChunk(NamedTuple):
     ----------
     start : int
         Lexicographic rank of the first; :func:`panel_members` gives members of ranks.
-    scores : ndarray of int (p,)
+    scores : ndarray of int32 or int64 (p,)
         Exact scores.
     sums : ndarray (M, p)
         For each matrix, the sum of its entries over the panel's pairs, diagonal included.
     """
 
     start: int
-    scores: Integers
+    scores: npt.NDArray[np.signedinteger]
     sums: Floats
 
 
@@ -135,17 +134,23 @@ def _heads(head: tuple[int, ...], n_judges: int, k: int) -> Iterator[tuple[int, 
         yield from _heads((*head, member), n_judges, k)
 
 
+def _empty_scores(votes: Votes, plan: Plan, n_panels: int) -> npt.NDArray[np.signedinteger]:
+    """Room for scores, in 32 bits where they fit."""
+    largest = max(plan.credit) * votes.n_items
+    return np.empty(n_panels, dtype=np.int32 if largest < 2**31 else np.int64)
+
+
 def _compiled_chunk(
     votes: Votes, matrices: Floats, head: tuple[int, ...], k: int, plan: Plan, n_panels: int
-) -> tuple[Integers, Floats]:
+) -> tuple[npt.NDArray[np.signedinteger], Floats]:
     """One chunk by the compiled loop."""
     from xjudge.statistics._panel_fast import enumerate_chunk
 
-    scores = np.empty(n_panels, dtype=np.int64)
+    scores = _empty_scores(votes, plan, n_panels)
     sums = np.empty((len(matrices), n_panels))
     diagonals = np.ascontiguousarray(np.diagonal(matrices, axis1=1, axis2=2))
     # The lengths of these tuples are compile-time constants of the loop.
-    labels, bits = (0,) * votes.planes.shape[1], (0,) * plan.n_bits
+    labels, bits, most = (0,) * votes.planes.shape[1], (0,) * plan.n_bits, (0,) * plan.sizes[-1]
     enumerate_chunk(
         votes.planes,
         votes.valid,
@@ -155,6 +160,7 @@ def _compiled_chunk(
         bits,
         plan.sizes,
         plan.credit,
+        most,
         matrices,
         diagonals,
         scores,
@@ -165,11 +171,11 @@ def _compiled_chunk(
 
 def _numpy_chunk(
     votes: Votes, matrices: Floats, head: tuple[int, ...], k: int, plan: Plan, n_panels: int
-) -> tuple[Integers, Floats]:
+) -> tuple[npt.NDArray[np.signedinteger], Floats]:
     """One chunk in numpy: batches of prefixes of k - 1 members, each completed by every later judge."""
     n_judges = votes.n_judges
     planes = np.ascontiguousarray(votes.planes.transpose(1, 2, 0))
-    scores = np.empty(n_panels, dtype=np.int64)
+    scores = _empty_scores(votes, plan, n_panels)
     sums = np.empty((len(matrices), n_panels))
     diagonals = np.diagonal(matrices, axis1=1, axis2=2)
     low = head[-1] + 1 if head else 0

@@ -65,29 +65,34 @@ def _compare(counters: Any, valid: Any, order: Any, labels: Any, bits: Any) -> N
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _outcomes(order: Any, valid: Any, modes: Any, outcome: Any, labels: Any, sizes: Any) -> None:
-    """Items on which a last vote for ``vote`` makes gold one of ``sizes[t]`` modes: ``outcome[t, vote]``."""
+def _outcomes(order: Any, valid: Any, modes: Any, outcome: Any, labels: Any, sizes: Any, most: Any) -> None:
+    """Items on which a last vote for ``vote`` makes gold one of ``sizes[t]`` modes: ``outcome[t, vote]``.
+
+    ``modes[s]``: gold has as many votes as s of the labels seen so far, and no fewer than the others.
+    """
     n_labels, n_words = len(labels), valid.shape[0]
     for vote in range(n_labels):
-        modes[:] = np.uint64(0)
         for word in range(n_words):
-            modes[1, word] = valid[word]
+            modes[0, word] = valid[word]
+            for size in range(1, len(most)):
+                modes[size, word] = np.uint64(0)
         for label in range(1, n_labels):
-            for size in range(n_labels, 0, -1):
-                for word in range(n_words):
-                    if vote == 0:
-                        above = order[0, label, word] | order[1, label, word]
-                        level = order[2, label, word]
-                    elif vote == label:
-                        above = order[0, label, word] & ~order[3, label, word]
-                        level = order[3, label, word]
-                    else:
-                        above = order[0, label, word]
-                        level = order[1, label, word]
+            for word in range(n_words):
+                if vote == 0:
+                    above = order[0, label, word] | order[1, label, word]
+                    level = order[2, label, word]
+                elif vote == label:
+                    above = order[0, label, word] & ~order[3, label, word]
+                    level = order[3, label, word]
+                else:
+                    above = order[0, label, word]
+                    level = order[1, label, word]
+                for size in range(len(most) - 1, 0, -1):
                     modes[size, word] = (modes[size, word] & above) | (modes[size - 1, word] & level)
+                modes[0, word] &= above
         for t in range(len(sizes)):
             for word in range(n_words):
-                outcome[t, vote, word] = modes[sizes[t], word]
+                outcome[t, vote, word] = modes[sizes[t] - 1, word]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -119,6 +124,7 @@ def enumerate_chunk(
     bits: Any,
     sizes: Any,
     credit: Any,
+    most: Any,
     matrices: npt.NDArray[np.float64],
     diagonals: npt.NDArray[np.float64],
     scores: npt.NDArray[np.int64],
@@ -127,14 +133,15 @@ def enumerate_chunk(
     """Scores and matrix sums of all k-panels that begin with ``head``, in lexicographic order.
 
     Depth-first over members; the counters of votes are bit planes (64 items a word), shared by all panels
-    with the same first members. ``labels``, ``bits``, ``sizes`` and ``credit`` are tuples: their lengths are
-    constants of the compiled code, so loops over them are unrolled.
+    with the same first members. ``labels``, ``bits``, ``sizes``, ``credit`` and ``most`` (as long as the
+    largest number of modes) are tuples: their lengths are constants of the compiled code, so loops over them
+    are unrolled.
     """
     n_judges, _, n_words = planes.shape
     n_labels, n_head = len(labels), len(head)
     counters = np.zeros((k, n_labels, len(bits), n_words), np.uint64)
     order = np.zeros((4, n_labels, n_words), np.uint64)
-    modes = np.zeros((n_labels + 1, n_words), np.uint64)
+    modes = np.zeros((len(most), n_words), np.uint64)
     outcome = np.zeros((len(sizes), n_labels, n_words), np.uint64)
     n_sums = matrices.shape[0]
     rows = np.zeros((k, n_sums, n_judges))
@@ -147,7 +154,7 @@ def enumerate_chunk(
         if depth == k - 1:
             first = member[depth - 1] + 1 if depth else 0
             _compare(counters[depth], valid, order, labels, bits)
-            _outcomes(order, valid, modes, outcome, labels, sizes)
+            _outcomes(order, valid, modes, outcome, labels, sizes, most)
             _last_member(planes, outcome, first, position, labels, sizes, credit, scores)
             for m in range(n_sums):
                 for judge in range(first, n_judges):

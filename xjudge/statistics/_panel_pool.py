@@ -82,6 +82,9 @@ class Pool(NamedTuple):
     n_dropped: int
 
 
+BLOCK_ELEMENTS = 4_000_000
+"""Floats in the largest temporary array over panels."""
+
 MATRICES = ("squares", "gram", "errors", "energy", "cost")
 """Matrices of a pool, in order: squared C, K, error correlations, and diagonals of energies and costs."""
 
@@ -144,13 +147,29 @@ def prepare_pool(
 def quantities_of(pool: Pool, members: Integers) -> PanelQuantities:
     """Quantities of given panels, members (p, k)."""
     index = np.asarray(members, dtype=np.int64)
-    flags = np.zeros((len(index), pool.votes.n_judges))
-    np.put_along_axis(flags, index, 1.0, axis=1)
-    # A judge without a value has it with nobody: its row is left out of the products and put back as NaN.
-    absent = np.isnan(np.diagonal(pool.matrices, axis1=1, axis2=2))
-    pairs = ((flags @ np.nan_to_num(pool.matrices)) * flags).sum(-1)
-    pairs[absent.astype(np.float64) @ flags.T > 0] = np.nan
-    return quantities_of_sums(pool, index.shape[1], score_panels(pool.votes, index), pairs)
+    k, n_judges = index.shape[1], pool.votes.n_judges
+    step = max(1, BLOCK_ELEMENTS // max(k * k, n_judges))
+    blocks = [index[start : start + step] for start in range(0, max(len(index), 1), step)]
+    # Small panels of a large pool: entries are gathered; otherwise a product with flags is faster.
+    add = _gathered_sums if 16 * k * k < n_judges * n_judges else _flag_sums
+    sums = np.concatenate([add(pool.matrices, block) for block in blocks], axis=1)
+    return quantities_of_sums(pool, k, score_panels(pool.votes, index), sums)
+
+
+def _gathered_sums(matrices: Floats, members: Integers) -> Floats:
+    """Sums of matrices over the pairs of each panel, (M, p)."""
+    return np.stack([matrix[members[:, :, None], members[:, None, :]].sum((1, 2)) for matrix in matrices])
+
+
+def _flag_sums(matrices: Floats, members: Integers) -> Floats:
+    """Sums of matrices over the pairs of each panel, (M, p), as products with flags of members."""
+    flags = np.zeros((len(members), matrices.shape[1]))
+    np.put_along_axis(flags, members, 1.0, axis=1)
+    # A judge without a value has none with anybody: left out of the products, and put back as NaN.
+    absent = np.isnan(np.diagonal(matrices, axis1=1, axis2=2))
+    sums = ((flags @ np.nan_to_num(matrices)) * flags).sum(-1)
+    sums[absent.astype(np.float64) @ flags.T > 0] = np.nan
+    return sums
 
 
 def quantities_of_sums(pool: Pool, k: int, scores: Integers, sums: Floats) -> PanelQuantities:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, StructureError
-from xjudge.statistics._panel_all import Enumeration, all_panels
+from xjudge.statistics._panel_all import Enumeration, all_panels, check_number
 from xjudge.statistics._panel_inputs import Flags, Floats
 from xjudge.statistics._panel_pool import PanelQuantities, prepare_pool, quantities_of, swap_candidates
 from xjudge.statistics._panel_rules import Best, checked_rules, rule_name
@@ -209,6 +209,8 @@ class _How(NamedTuple):
 
 def _select(task: Task, how: _How) -> Selection:
     """Choose a panel under each rule, on one set of items."""
+    if how.search == "all":
+        check_number(task)
     base = quantities_of(task.pool, task.baseline[None])
     members, n_swaps = swap_candidates(
         task.baseline, task.pool.votes.n_judges, task.constraints, task.position
