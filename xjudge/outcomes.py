@@ -16,7 +16,7 @@ from xjudge.lazy import reduce_items
 from xjudge.protocol import Protocol, Resolved
 from xjudge.schema import check_dataset
 from xjudge.statistics.counts import Axes, Request, margins, outside, pairs
-from xjudge.view import View, as_dataset
+from xjudge.view import View, as_dataset, checked_dataset
 
 __all__ = ["Cases", "check_values", "mask", "rates", "validate"]
 
@@ -49,9 +49,7 @@ def mask(data: xr.Dataset | xr.DataArray, outcome: Outcome) -> xr.DataArray:
     >>> int(xj.mask(ds, "ca").sum()) > 0
     True
     """
-    ds = as_dataset(data)
-    View.of(ds)
-    label = ds["label"]
+    label = checked_dataset(data)["label"]
     names = ("answered", *OUTCOMES)
     if outcome not in names:
         raise ProtocolError(f"`mask` takes one of {listing(names, most=4)}; got {outcome!r}.")

@@ -18,7 +18,7 @@ from xjudge.errors import OverlapError, StructureError, listing
 from xjudge.lazy import is_lazy, metadata_values, one_chunk_beside_items
 from xjudge.scale import Scale
 
-__all__ = ["ROLES", "View", "as_dataset"]
+__all__ = ["ROLES", "View", "as_dataset", "checked_dataset"]
 
 ROLES = ("human", "judge")
 
@@ -36,6 +36,27 @@ def as_dataset(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
         f"A judge dataset is an xarray Dataset (or its label DataArray); got {type(data).__name__}. "
         "Build one with xj.from_long(df, ...)."
     )
+
+
+def checked_dataset(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
+    """A judge dataset whose structure verbs can rely on; computes nothing.
+
+    Raises
+    ------
+    StructureError
+        Everything that is wrong with dims, dtype and roles, in one message.
+    """
+    ds = as_dataset(data)
+    if "label" not in ds.variables:
+        there = listing(list(ds.data_vars), most=9) or "none"
+        raise StructureError(
+            f"The dataset has no variable `label`; it has {there}. "
+            "Build a judge dataset with xj.from_long(df, ...)."
+        )
+    problems = [] if "answer" in ds["label"].dims else _problems(ds, ds["label"])
+    if problems:
+        raise StructureError(" ".join(problems))
+    return ds
 
 
 @dataclass(frozen=True)
@@ -80,22 +101,13 @@ class View:
         StructureError
             Everything that is wrong with the structure, in one message.
         """
-        ds = as_dataset(data)
-        if "label" not in ds.variables:
-            there = listing(list(ds.data_vars), most=9) or "none"
-            raise StructureError(
-                f"The dataset has no variable `label`; it has {there}. "
-                "Build a judge dataset with xj.from_long(df, ...)."
-            )
+        ds = checked_dataset(data)
         label = ds["label"]
         if "answer" in label.dims:
             raise StructureError(
                 "This verb needs a dense cube label(item, rater), and the dataset has the sparse layout. "
                 'Build it with layout="dense".'
             )
-        problems = _problems(ds, label)
-        if problems:
-            raise StructureError(" ".join(problems))
         scale = Scale.from_attrs(label.attrs)
         rest = [str(dim) for dim in label.dims if dim not in ("item", "rater")]
         rest.sort(key=lambda dim: dim != "criterion")

@@ -1,0 +1,67 @@
+"""The command: the demo prints the main job, errors are one line, exit codes mean something."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import xjudge as xj
+from xjudge import cli
+
+
+def test_demo_prints_the_main_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert "Protocol(aggregate='micro')" in out
+    assert "Protocol(ca='negative', aggregate='micro')" in out
+    assert "what the protocol alone does to accuracy" in out
+
+
+def test_demo_as_json_holds_the_numbers_of_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    ds = xj.load_example("rubric")
+    for key, ca in (("agreement_excluded", "exclude"), ("agreement_negative", "negative")):
+        protocol = xj.Protocol(aggregate="micro", ca=ca)
+        result = xj.agreement(ds, reference="pooled", protocol=protocol)
+        found = {row["rater"]: row["kappa"] for row in content[key]}
+        for rater, kappa in zip(result["rater"].values, result["kappa"].values, strict=True):
+            assert found[str(rater)] == pytest.approx(float(kappa), abs=1e-9)
+
+
+def test_demo_depends_on_its_seed_only(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = []
+    for arguments in (["demo"], ["demo", "--seed", "0"], ["demo", "--seed", "1"]):
+        assert cli.main(arguments) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_usage_errors_leave_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["dance"])
+    assert stop.value.code == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_data_errors_are_one_line_and_code_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise xj.StructureError("The dataset has no variable `label`.")
+
+    monkeypatch.setattr(cli, "load_example", broken)
+    assert cli.main(["demo"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "xjudge: The dataset has no variable `label`.\n"
+    assert captured.out == ""
+
+
+def test_python_dash_m_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "xjudge", "--version"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == f"xjudge {xj.__version__}"
