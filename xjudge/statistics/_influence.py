@@ -18,7 +18,7 @@ from xjudge.statistics._items import (
 from xjudge.statistics._terms import Float, ItemStatistic, PairMean, safe_divide
 from xjudge.statistics.coefficients import Evaluated
 
-__all__ = ["influence", "jackknife", "standard_error", "standard_error_from_moments"]
+__all__ = ["entering", "influence", "jackknife", "standard_error", "standard_error_from_moments"]
 
 
 def influence(
@@ -160,25 +160,23 @@ def standard_error(
     """
     resolved, values = resolved_statistic(statistic, data, choices)
     weights = checked_item_weights(item_weights, values)
-    labelled = resolved.n_labels(values)
-    single = resolved.singletons or (convention == "gwet" and isinstance(resolved, PairMean))
-    least = 1 if single else 2
+    entered = entering(resolved, values, convention)
     if clusters is not None:
         if item_weights is not None or convention == "jackknife":
             raise ProtocolError("`clusters` do not combine with `item_weights` or the jackknife.")
-        return _clustered(influence(resolved, values, convention=convention), labelled >= least, clusters)
+        return _clustered(influence(resolved, values, convention=convention), entered, clusters)
     one = np.ones(values.shape[:-1]) if weights is None else weights
     if convention == "jackknife":
-        entered = one * (labelled >= 1)
-        n = entered.sum(-1)
+        labelled = one * (resolved.n_labels(values) >= 1)
+        n = labelled.sum(-1)
         left = jackknife(resolved, values, item_weights=weights).value
-        left = np.where(entered > 0, left, 0.0)
-        mean = safe_divide((entered * left).sum(-1), n, n > 0)
-        squares = (entered * (left - mean[..., None]) ** 2).sum(-1)
+        left = np.where(labelled > 0, left, 0.0)
+        mean = safe_divide((labelled * left).sum(-1), n, n > 0)
+        squares = (labelled * (left - mean[..., None]) ** 2).sum(-1)
         factor = safe_divide(n - 1, n, n > 0)
     else:
         psi = influence(resolved, values, item_weights=weights, convention=convention)
-        n = (one * (labelled >= least)).sum(-1)
+        n = (one * entered).sum(-1)
         squares = (one * psi**2).sum(-1)
         factor = safe_divide(n, n - 1, n > 1)
     return np.sqrt(np.where(n > 1, squares * factor, np.nan))
@@ -225,6 +223,28 @@ def standard_error_from_moments(
     squares = np.einsum("...s,...st,...t->...", gradient, products, gradient)
     # a sum of squares; rounding may leave it below 0 where it is 0
     return np.sqrt(np.where(n > 1, np.maximum(squares, 0.0) * safe_divide(n, n - 1, n > 1), np.nan))
+
+
+def entering(
+    statistic: ItemStatistic, data: npt.NDArray[Any], convention: str = "delta"
+) -> npt.NDArray[np.bool_]:
+    """Which items count as sampled: those whose labels enter the coefficient.
+
+    Parameters
+    ----------
+    statistic : ItemStatistic
+    data : ndarray
+        Counts (..., item, L), or label codes (..., item, rater) where the statistic needs them.
+    convention : {"delta", "gwet", "jackknife"}
+        As in :func:`standard_error`.
+
+    Returns
+    -------
+    ndarray of bool, shape (..., item)
+        Items with two labels; with one, where the chance term uses them, and in Gwet's printed form.
+    """
+    single = statistic.singletons or (convention == "gwet" and isinstance(statistic, PairMean))
+    return np.asarray(statistic.n_labels(data) >= (1 if single else 2))
 
 
 def _published(statistic: ItemStatistic, values: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> Float:

@@ -372,6 +372,8 @@ def _checked_counts(counts: npt.NDArray[Any], n_categories: int) -> npt.NDArray[
 
 
 def _checked_codes(labels: npt.NDArray[Any], n_categories: int) -> npt.NDArray[Any]:
+    if labels.ndim >= 2 and labels.dtype.kind == "f" and n_categories == 0:
+        return labels  # numbers, of which there are no categories
     if labels.ndim < 2 or labels.dtype.kind not in "iu":
         raise StructureError(
             f"Labels are integer codes of shape (..., item, rater); got {labels.dtype} of shape "
@@ -413,7 +415,7 @@ def item_blocks(statistic: ItemStatistic, values: npt.NDArray[Any]) -> Iterator[
     """Blocks of items, at least one, whose terms are few enough to be held."""
     n_items, width = values.shape[-2:]
     n_lead = math.prod(values.shape[:-2])
-    size = max(64, _SMALL_PRODUCT // max(1, n_lead * width * statistic.n_categories))
+    size = max(64, _SMALL_PRODUCT // max(1, n_lead * statistic.width(width)))
     for start in range(0, max(n_items, 1), size):
         yield slice(start, start + size)
 

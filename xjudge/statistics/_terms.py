@@ -72,6 +72,10 @@ class ItemStatistic(ABC):
         """Whether items with a single label enter the value."""
         return False
 
+    def width(self, n_columns: int) -> int:
+        """Numbers that the terms of one item take, about, for data of so many columns."""
+        return n_columns * self.n_categories
+
     @abstractmethod
     def terms(self, counts: npt.NDArray[Any]) -> Float:
         """Terms (..., item, T) of items from their counts (..., item, L), or what ``needs`` says."""
