@@ -710,6 +710,11 @@ def test_equal_margins_make_q_exactly_one():
     assert (xs.marginal_mismatch(tables) == 1).all()
 
 
+def test_q_is_at_most_one_where_the_margins_nearly_agree():
+    table = [[0.0625, 1e-17], [0.0, 0.5]]
+    assert value("marginal_mismatch", table) == 1
+
+
 def test_chance_agreement_is_exactly_zero():
     for row, column in (([3, 5], [7, 2]), ([1, 1, 4], [6, 1, 3]), ([10**3, 7], [11, 10**4])):
         table = np.outer(row, column)

@@ -629,7 +629,8 @@ def _marginal_mismatch(table: Float, _: Float | None) -> Evaluated:
     one, other = row[..., 1] * column[..., 0], column[..., 1] * row[..., 0]
     certain = (one + other) == 0
     reason = _reasons(_empty(table.sum((-2, -1))), (certain, Reason.ONE_CATEGORY))
-    return _ratio(2 * _geometric_mean(one, other), one + other, reason)
+    evaluated = _ratio(2 * _geometric_mean(one, other), one + other, reason)
+    return Evaluated(np.minimum(evaluated.value, 1.0), evaluated.reason)  # but for rounding it is at most 1
 
 
 COEFFICIENTS: dict[str, Coefficient] = {
