@@ -217,6 +217,8 @@ def test_step_up_by_hand() -> None:
         ({"q": 0}, "`q` must lie in"),
         ({"q": 1}, "`q` must lie in"),
         ({"min_items": -1}, "`min_items`"),
+        ({"score": "neg_rmse", "scores": [1, 2]}, "value for every category"),
+        ({"score": "neg_rmse", "scores": [1, 2, float("inf")]}, "value for every category"),
         ({"eps": float("nan")}, "`eps` must be a finite number"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from shared import needs_shared, oracle
 
-from xjudge.errors import OverlapError, ProtocolError, Reason, StructureError
+from xjudge.errors import OverlapError, ProtocolError, Reason, StructureError, VocabularyError
 from xjudge.statistics.loo import (
     LOO_STATISTICS,
     add_counts,
@@ -501,6 +501,17 @@ def test_shapes_that_do_not_fit(humans: object, judge: object, message: str) -> 
 def test_options_are_checked(options: dict, message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         loo_validate(DENSE, DENSE_JUDGE, **options)
+
+
+def test_labels_and_scores_beyond_the_categories() -> None:
+    with pytest.raises(VocabularyError, match="code 1, but with 1 categories"):
+        loo_validate(DENSE, DENSE_JUDGE, statistic="kappa", n_categories=1)
+    tables = loo_tables(DENSE, DENSE_JUDGE, 2)
+    with pytest.raises(VocabularyError, match="code 2"):
+        influence_moments(DENSE + 1, DENSE_JUDGE, tables, "kappa")
+    for scores in ([1.0], [1.0, np.nan]):
+        with pytest.raises(ProtocolError, match="value for each of the 2 categories"):
+            loo_validate(DENSE, DENSE_JUDGE, statistic="neg_mae", n_categories=2, scores=scores)
 
 
 def test_pair_moments_are_asked_for() -> None:

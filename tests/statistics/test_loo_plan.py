@@ -244,6 +244,8 @@ def test_a_sparse_pilot_will_do() -> None:
     humans = pilot[:, :4].copy()
     humans[:, 1:][rng.random((3000, 3)) < 0.5] = -1
     plan = plan_overlap(humans=humans, judge=pilot[:, 4], design="shared")
+    floats = plan_overlap(humans=np.where(humans < 0, np.nan, humans), judge=pilot[:, 4], design="shared")
+    assert floats.m == plan.m
     complete = plan_overlap(humans=pilot[:, :4], judge=pilot[:, 4], design="shared")
     assert plan.m_fa_continuous == pytest.approx(complete.m_fa_continuous, rel=0.15)
     with pytest.raises(ProtocolError, match="share none"):

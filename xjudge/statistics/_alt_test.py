@@ -346,7 +346,15 @@ def _values(
     labels: npt.NDArray[np.integer], answered: npt.NDArray[np.bool_], scores: npt.ArrayLike | None
 ) -> Float:
     codes = np.where(answered, labels, 0)
-    return (codes if scores is None else np.asarray(scores, dtype=np.float64)[codes]).astype(np.float64)
+    if scores is None:
+        return codes.astype(np.float64)
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all() or int(codes.max(initial=0)) >= max(len(values), 1):
+        raise ProtocolError(
+            f"`scores` must be a finite value for every category; got {scores!r} and a label of code "
+            f"{int(codes.max(initial=0))}."
+        )
+    return values[codes] if len(values) else codes.astype(np.float64)
 
 
 def _closeness(values: Float, judge: Float, answered: npt.NDArray[np.bool_]) -> tuple[Float, Float]:

@@ -20,9 +20,11 @@ __all__ = [
     "LooCounts",
     "PairMoments",
     "add_counts",
+    "codes_of",
     "loo_counts",
     "loo_pair_counts",
     "loo_pair_moments",
+    "matrix_of",
     "planes",
     "units_of",
 ]
@@ -130,7 +132,7 @@ def loo_pair_counts(humans: npt.ArrayLike, judge: npt.ArrayLike) -> tuple[Counts
     >>> a[0, 1], h[0, 1], w[0, 1]
     (np.int64(2), np.int64(1), np.int64(2))
     """
-    labels, verdicts = _codes(humans, "humans"), _codes(judge, "judge")
+    labels, verdicts = codes_of(humans, "humans"), codes_of(judge, "judge")
     if labels.ndim < 2 or verdicts.ndim < 1 or labels.shape[-2] != verdicts.shape[-1]:
         raise StructureError(
             f"`humans` must be (..., item, human) and `judge` (..., item) with the same items; "
@@ -272,19 +274,44 @@ def loo_pair_moments(humans: npt.ArrayLike, judge: npt.ArrayLike) -> PairMoments
     return PairMoments(*(field[0] for field in fields)) if one else PairMoments(*fields)
 
 
-# ---------------------------------------------------------------------------------------------- private
+def codes_of(labels: npt.ArrayLike, name: str) -> Codes:
+    """Read labels as integer codes; NaN is no answer.
 
-
-def _codes(labels: npt.ArrayLike, name: str) -> Codes:
+    Raises
+    ------
+    StructureError
+        Where they are not numbers; ``name`` is the argument.
+    """
     array = np.asarray(labels)
     if array.dtype.kind not in "biuf":
         raise StructureError(f"`{name}` must hold integer codes; got dtype {array.dtype}.")
     return to_codes(array)
 
 
+def matrix_of(humans: npt.ArrayLike, judges: npt.ArrayLike) -> tuple[Codes, Codes]:
+    """Read a matrix of labels (n, K) and one of verdicts (n, J) of the same items.
+
+    Raises
+    ------
+    StructureError
+    """
+    labels, verdicts = codes_of(humans, "humans"), codes_of(judges, "judges")
+    if labels.ndim != 2 or verdicts.ndim != 2 or len(labels) != len(verdicts) or labels.shape[1] == 0:
+        raise StructureError(
+            f"`humans` must be (item, human) and `judges` (item, judge) with the same items and at least one "
+            f"human; got shapes {labels.shape} and {verdicts.shape}."
+        )
+    return labels, verdicts
+
+
 def units_of(humans: npt.ArrayLike, judge: npt.ArrayLike) -> tuple[Codes, Codes]:
-    """Labels as (item, criterion, human) and verdicts as (item, criterion, judge)."""
-    labels, verdicts = _codes(humans, "humans"), _codes(judge, "judge")
+    """Read labels as (item, criterion, human) and verdicts as (item, criterion, judge).
+
+    Raises
+    ------
+    StructureError
+    """
+    labels, verdicts = codes_of(humans, "humans"), codes_of(judge, "judge")
     if labels.ndim not in (2, 3) or verdicts.ndim not in (labels.ndim - 1, labels.ndim):
         raise StructureError(
             f"`humans` must be (item, human) or (item, criterion, human), and `judge` the same without, "
@@ -300,6 +327,9 @@ def units_of(humans: npt.ArrayLike, judge: npt.ArrayLike) -> tuple[Codes, Codes]
     if labels.ndim == 2:
         labels, verdicts = labels[:, None], verdicts[:, None]
     return labels, verdicts
+
+
+# ---------------------------------------------------------------------------------------------- private
 
 
 def _small(K: int) -> type[np.signedinteger]:

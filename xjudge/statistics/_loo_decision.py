@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from math import comb
 from typing import Any, Literal, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, Reason
-from xjudge.statistics._loo_gaussian import accept_probability, gaussian_root, normal_scores
+from xjudge.statistics._loo_gaussian import accept_probability, gaussian_root, normal_scores, principal_axes
 from xjudge.statistics._loo_margin import LooMargins
 from xjudge.statistics._loo_votes import Decimal, Float, read_decimal, votes_needed
 
@@ -130,7 +131,7 @@ def max_t(
     needed: int,
     *,
     df: float = np.inf,
-    log2_points: int = 14,
+    log2_points: int = 12,
     seed: int = 0,
 ) -> float:
     """Partial-conjunction p-value that uses the correlation of the comparisons (max-T).
@@ -165,19 +166,14 @@ def max_t(
     bonferroni = min(1.0, (K - needed + 1) * tail)
     matrix = np.asarray(covariance, dtype=np.float64)
     sd = np.sqrt(np.diagonal(matrix))
-    scores = normal_scores(K + 1, log2_points, seed)
-    draws = gaussian_root(matrix / sd[:, None] / sd) @ scores[:K]
-    if np.isfinite(df):
-        draws = draws / np.sqrt(_chi_square(scores[K], df) / df)
+    exceeds = _largest_exceeds(matrix / sd[:, None] / sd, df, log2_points, seed)
     size = K - needed + 1
     if comb(K, size) <= _MOST_SUBSETS:
-        largest = 0.0
-        for chosen in combinations(range(K), size):
-            some = list(chosen)
-            largest = max(largest, float(np.mean(draws[some].max(axis=0) >= statistic[some].max())))
+        sets = (list(chosen) for chosen in combinations(range(K), size))
+        largest = max(exceeds(some, float(statistic[some].max())) for some in sets)
     else:
-        largest = float(np.mean(draws.max(axis=0) >= np.sort(statistic)[K - needed]))
-    # The quasi-Monte Carlo points cannot tell probabilities below a few of their steps from zero.
+        largest = exceeds(list(range(K)), float(np.sort(statistic)[K - needed]))
+    # One comparison alone is a lower bound: so p is not zero where the points are too few to tell.
     return min(bonferroni, max(largest, tail))
 
 
@@ -248,6 +244,24 @@ def loo_verdict(
 
 
 # ---------------------------------------------------------------------------------------------- private
+
+
+def _largest_exceeds(
+    correlation: Float, df: float, log2_points: int, seed: int
+) -> Callable[[list[int], float], float]:
+    """Probability that the largest of some statistics is at least a bar, as a function of both."""
+    from scipy.special import ndtr
+
+    K = len(correlation)
+    axes = principal_axes(correlation)
+    scores = normal_scores(K + 1, log2_points if axes else log2_points + 3, seed)
+    scale = np.sqrt(_chi_square(scores[K], df) / df) if np.isfinite(df) else np.ones(scores.shape[1])
+    if axes is None:
+        draws = gaussian_root(correlation) @ scores[:K] / scale
+        return lambda some, bar: float(np.mean(draws[some].max(axis=0) >= bar))
+    first, rest = axes[0][:, None], axes[1] @ scores[: K - 1]
+    # Given the other axes, the first has to reach the lowest of the cuts.
+    return lambda some, bar: float(np.mean(ndtr(-((bar * scale - rest[some]) / first[some]).min(axis=0))))
 
 
 def _chi_square(scores: Float, df: float) -> Float:

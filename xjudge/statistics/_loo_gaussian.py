@@ -17,6 +17,7 @@ __all__ = [
     "gaussian_root",
     "lattice_tolerance",
     "normal_scores",
+    "principal_axes",
     "win_distribution",
 ]
 
@@ -103,12 +104,29 @@ def gaussian_cuts(mu: Float, covariance: Float, *, log2_points: int = 13, seed: 
     ndarray of float, shape (K, 2 ** log2_points), or None
         None where the first axis does not move all margins one way.
     """
+    axes = principal_axes(covariance)
+    if axes is None:
+        return None
+    first, others = axes
+    rest = others @ normal_scores(len(mu) - 1, log2_points, seed)
+    return -(rest + mu[:, None]) / first[:, None]
+
+
+def principal_axes(covariance: Float) -> tuple[Float, Float] | None:
+    """Loadings on the first principal axis, all positive, and on the others; None where signs differ.
+
+    Parameters
+    ----------
+    covariance : ndarray of float, shape (K, K)
+
+    Returns
+    -------
+    first : ndarray of float, shape (K,)
+    others : ndarray of float, shape (K, K - 1)
+    """
     root = gaussian_root(covariance)
     first = root[:, 0] * (1.0 if root[:, 0].sum() >= 0 else -1.0)
-    if not first.min() > _FLAT * first.max():
-        return None
-    rest = root[:, 1:] @ normal_scores(len(mu) - 1, log2_points, seed)
-    return -(rest + mu[:, None]) / first[:, None]
+    return (first, root[:, 1:]) if first.min() > _FLAT * first.max() else None
 
 
 def win_distribution(

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import ProtocolError, Reason
+from xjudge.errors import ProtocolError, Reason, VocabularyError
 from xjudge.statistics._loo_counts import Counts, units_of
 from xjudge.statistics._loo_design import DesignMargins, design_margins
 from xjudge.statistics._loo_margin import LooMargins, finish_margins
@@ -79,7 +79,7 @@ def statistic_value(
     _check_statistic(statistic, scores)
     if statistic in ("neg_mae", "neg_rmse"):
         total = counts.sum(axis=(-2, -1))
-        distance = _distances(statistic, scores)
+        distance = _distances(statistic, scores, counts.shape[-1])
         mean = np.divide(
             (counts * distance).sum(axis=(-2, -1)), total, out=np.full(total.shape, np.nan), where=total > 0
         )
@@ -117,7 +117,7 @@ def influence(table: npt.ArrayLike, statistic: str, scores: npt.ArrayLike | None
     P = np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
     L = P.shape[-1]
     if statistic in ("neg_mae", "neg_rmse"):
-        distance = _distances(statistic, scores)
+        distance = _distances(statistic, scores, L)
         mean = (P * distance).sum(axis=(-2, -1), keepdims=True)
         if statistic == "neg_mae":
             return mean - distance
@@ -171,9 +171,15 @@ def loo_tables(humans: npt.ArrayLike, judge: npt.ArrayLike, n_categories: int) -
     -------
     LooTables
         With a leading judge axis where ``judge`` has one.
+
+    Raises
+    ------
+    VocabularyError
+        Where a label is beyond the categories.
     """
     units, verdicts = units_of(humans, judge)
     K, J, L = units.shape[-1], verdicts.shape[-1], n_categories
+    _check_labels(units, verdicts, L)
     judges, people = np.zeros((J, K, L, L), np.int64), np.zeros((J, K, L, L), np.int64)
     n_items = np.zeros((J, K), np.int64)
     for j in range(J):
@@ -219,6 +225,7 @@ def influence_moments(
     """
     units, verdicts = units_of(humans, judge)
     K, J = units.shape[-1], verdicts.shape[-1]
+    _check_labels(units, verdicts, tables.judge.shape[-1])
     shape = (J, *tables.judge.shape[-3:])
     ours = influence(tables.judge, statistic, scores).reshape(shape)
     theirs = influence(tables.human, statistic, scores).reshape(shape)
@@ -345,8 +352,18 @@ def _check_statistic(statistic: str, scores: npt.ArrayLike | None) -> None:
         raise ProtocolError(f"statistic={statistic!r} needs the values of the categories (`scores`).")
 
 
-def _distances(statistic: str, scores: npt.ArrayLike | None) -> Float:
+def _check_labels(units: npt.NDArray[np.integer], verdicts: npt.NDArray[np.integer], L: int) -> None:
+    largest = max(int(units.max(initial=-1)), int(verdicts.max(initial=-1)))
+    if largest >= L:
+        raise VocabularyError(f"A label has code {largest}, but with {L} categories codes end at {L - 1}.")
+
+
+def _distances(statistic: str, scores: npt.ArrayLike | None, L: int) -> Float:
     values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (L,) or not np.isfinite(values).all():
+        raise ProtocolError(
+            f"`scores` must be a finite value for each of the {L} categories; got {scores!r}."
+        )
     distance = np.abs(values[:, None] - values)
     return distance**2 if statistic == "neg_rmse" else distance
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
 from xjudge.statistics._loo_cells import largest_remainder
-from xjudge.statistics._loo_counts import planes
+from xjudge.statistics._loo_counts import matrix_of, planes
 from xjudge.statistics._loo_design import check_design
 from xjudge.statistics._loo_population import strata_of
 
@@ -114,7 +114,7 @@ def masked_counts(
     Packed bits: ``K^2 J n / 128`` words per trial.
     """
     check_design(design)
-    labels, verdicts = np.asarray(humans), np.asarray(judges)
+    labels, verdicts = matrix_of(humans, judges)
     n, K = labels.shape
     J = verdicts.shape[1]
     if design == "strat_judge" and strata is None:

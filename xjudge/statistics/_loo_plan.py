@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, listing
+from xjudge.statistics._loo_counts import codes_of
 from xjudge.statistics._loo_design import check_design, design_margins
 from xjudge.statistics._loo_population import (
     NoiseModel,
@@ -127,7 +128,7 @@ def plan_overlap(
         A pilot: labels (n, K), negative = not answered, and verdicts (n,). Or ``joint``, or parameters:
     n_humans : int, optional
     human_accuracy : float or array-like of float, shape (K,), optional
-        The accuracies of the two judges follow from ``at_margin``.
+        Default 0.85. The accuracies of the two judges follow from ``at_margin``.
     n_categories, prevalence, joint, n_items, design, eps, threshold, strict
         As in :func:`wrong_decision_rate`; under ``random`` each further human labels exactly ``m`` items.
     at_margin : float
@@ -347,7 +348,7 @@ def _pilot_judges(
 ) -> tuple[PlannedJudge, PlannedJudge]:
     if humans is None or judge is None:
         raise ProtocolError("A pilot needs both `humans` and `judge`.")
-    labels, verdicts = np.asarray(humans), np.asarray(judge)
+    labels, verdicts = codes_of(humans, "humans"), codes_of(judge, "judge")
     population = pilot_population(labels, verdicts, design=design)
     complete = np.concatenate([labels, verdicts[:, None]], axis=1)
     complete = complete[(complete >= 0).all(axis=1)].astype(np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.statistics._loo_counts import PairMoments, loo_counts, loo_pair_moments
+from xjudge.statistics._loo_counts import PairMoments, codes_of, loo_counts, loo_pair_moments
 from xjudge.statistics._loo_votes import Decimal, Float, read_decimal
 
 __all__ = [
@@ -294,7 +294,7 @@ def pilot_population(humans: npt.ArrayLike, judge: npt.ArrayLike, *, design: str
     ProtocolError
         Where two humans never met, so that their agreement is unknown.
     """
-    labels, verdicts = np.asarray(humans), np.asarray(judge)
+    labels, verdicts = codes_of(humans, "humans"), codes_of(judge, "judge")
     pairs = loo_pair_moments(labels, verdicts)
     K = pairs.overlap.shape[-1]
     off = ~np.eye(K, dtype=bool)

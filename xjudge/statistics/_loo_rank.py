@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.statistics._loo_counts import loo_counts
+from xjudge.statistics._loo_counts import loo_counts, matrix_of
 from xjudge.statistics._loo_design import check_design, pair_degrees
 from xjudge.statistics._loo_gaussian import gaussian_draws
 from xjudge.statistics._loo_margin import ratio
@@ -88,7 +88,7 @@ def score_covariance(
     ``X_kq = d_kq ([judge = q] - S_k)``, for each pair of judges. Cost ``n (J K^2)^2``, in blocks of items.
     """
     check_design(design, ("random", "shared"))
-    labels, verdicts = np.asarray(humans), np.asarray(judges)
+    labels, verdicts = matrix_of(humans, judges)
     (n, K), J = labels.shape, verdicts.shape[1]
     off = ~np.eye(K, dtype=bool)
     own, joint = pair_degrees(K, design)
@@ -162,8 +162,8 @@ def wrong_top_probability(
     Of equal judges the first is the top. The Gaussian centres on the expected masked scores and is within
     about 0.07 of simulation.
     """
-    labels, verdicts = np.asarray(humans), np.asarray(judges)
-    if verdicts.ndim != 2 or verdicts.shape[1] < 2:
+    labels, verdicts = matrix_of(humans, judges)
+    if verdicts.shape[1] < 2:
         raise ProtocolError("A ranking needs two or more judges.")
     if method not in ("gaussian", "monte_carlo") or by not in ("score", "omega") or not 0 < share <= 1:
         raise ProtocolError(
