@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -263,8 +264,9 @@ def zarr(ds: xr.Dataset, path: Path, version: int) -> xr.Dataset:
 STORES: dict[str, Callable[[xr.Dataset, Path], xr.Dataset]] = {
     "netcdf": netcdf,
     "zarr 2": lambda ds, path: zarr(ds, path, 2),
-    "zarr 3": lambda ds, path: zarr(ds, path, 3),
 }
+if int(importlib.metadata.version("zarr").partition(".")[0]) >= 3:
+    STORES["zarr 3"] = lambda ds, path: zarr(ds, path, 3)
 
 
 def assert_same(again: xr.Dataset, ds: xr.Dataset) -> None:
@@ -273,7 +275,7 @@ def assert_same(again: xr.Dataset, ds: xr.Dataset) -> None:
     assert Scale.from_attrs(again["label"].attrs) == Scale.from_attrs(ds["label"].attrs)
     assert again["label"].dtype == ds["label"].dtype
     assert again.attrs == ds.attrs
-    assert list(again["label"].attrs) == list(ds["label"].attrs)
+    assert set(again["label"].attrs) == set(ds["label"].attrs)
     for name, held in ds.variables.items():
         text = held.dtype.kind in "OUT"
         assert text == (again[name].dtype.kind in "OUT"), name

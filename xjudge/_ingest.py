@@ -151,11 +151,26 @@ def _from_arrow(df: Any) -> pd.DataFrame:
     }
     series = []
     for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            series.append(_from_dictionary(column))
+            continue
         mapper = nullable.get if column.null_count else None
         series.append(column.to_pandas(types_mapper=mapper).reset_index(drop=True))
     frame = pd.DataFrame(dict(enumerate(series)))
     frame.columns = pd.Index(table.column_names, dtype=object)
     return frame
+
+
+def _from_dictionary(column: Any) -> pd.Series[Any]:
+    """Read an Arrow dictionary column, of whatever index type, as a categorical."""
+    array = column.unify_dictionaries().combine_chunks()
+    levels = pd.Index(array.dictionary.to_pandas())
+    codes = array.indices.to_pandas()
+    codes = codes.fillna(NULL).astype(np.int64)
+    if not levels.is_unique or levels.hasnans:
+        values = np.append(levels.to_numpy(dtype=object), np.array([None], dtype=object))
+        return pd.Series(values[codes.to_numpy()])
+    return pd.Series(pd.Categorical.from_codes(codes, levels, ordered=array.type.ordered))
 
 
 # ------------------------------------------------------------------------------------------------- encoding
@@ -178,7 +193,7 @@ def encode(series: pd.Series[Any]) -> Encoded:
         codes, uniques = pd.factorize(floats)
         return Encoded("number", _narrow(codes), _shortest(np.asarray(uniques)))
     if kind in _KINDS_OF_DTYPES:
-        codes, found = pd.factorize(series.array)
+        codes, found = pd.factorize(series)
         return Encoded(_KINDS_OF_DTYPES[kind], _narrow(codes), _plain_uniques(found, kind))
     return _encode_objects(series.to_numpy(dtype=object))
 
@@ -207,7 +222,8 @@ def _encode_objects(values: npt.NDArray[np.object_]) -> Encoded:
     kind = _KINDS_OF_OBJECTS.get(inferred)
     if kind in ("text", "boolean", "number", "empty"):
         codes, found = pd.factorize(values)
-        return Encoded(kind, _narrow(codes), _objects([plain(value) for value in found]))
+        exact = set(map(type, found)) <= {str, int, float, bool}  # the usual case: nothing to make plain
+        return Encoded(kind, _narrow(codes), found if exact else _objects([plain(value) for value in found]))
     if kind == "time":
         return encode(pd.to_datetime(pd.Series(values), utc=True))
     # 1, 1.0 and True are one key to a hash table; booleans are set apart, since True is not 1

@@ -8,6 +8,7 @@ by the builder, and that of a dataset by the counting pass.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -126,7 +127,9 @@ def long_problems(
     )
     problems: dict[Hashable, list[str]] = {}
     try:
-        schema.validate(looked_at, lazy=True, inplace=True)
+        with warnings.catch_warnings():  # of pandera about how it collects failures
+            warnings.simplefilter("ignore", FutureWarning)
+            schema.validate(looked_at, lazy=True, inplace=True)
     except SchemaErrors as error:
         for failure in error.schema_errors:
             absent = failure.reason_code.name == "COLUMN_NOT_IN_DATAFRAME"
