@@ -295,6 +295,27 @@ def test_compound_ids_keep_their_parts() -> None:
     ].values.tolist() == ["b", "a", "c"]
 
 
+def test_every_part_of_a_compound_id_is_needed() -> None:
+    frame = long(turn=["x", None, "y"] * 2)
+    with pytest.raises(StructureError, match=r"Column 'turn' \(item\) has no id in 2 of 6 rows"):
+        from_long(frame, item=["item", "turn"], judges=["gpt"], scale=ONE_TO_FOUR)
+
+
+def test_raters_can_be_compound_and_named_by_it() -> None:
+    frame = long(prompt=["p", "p", "p", "q", "q", "q"])
+    ds = from_long(frame, rater=["rater", "prompt"], judges=["gpt|q"], scale=ONE_TO_FOUR)
+    assert ds["rater"].values.tolist() == ["ann|p", "gpt|q"]
+    assert ds["prompt"].dims == ("rater",)
+    assert ds["role"].values.tolist() == ["human", "judge"]
+
+
+def test_ids_beyond_64_bits_are_text() -> None:
+    with pytest.raises(StructureError, match=r"beyond 64 bits"):
+        from_long(long(item=[10**30, 1, 2, 10**30, 1, 2]), judges=["gpt"], scale=ONE_TO_FOUR)
+    ds = from_long(long(item=[2**63 + 1, 1, 2, 2**63 + 1, 1, 2]), judges=["gpt"], scale=ONE_TO_FOUR)
+    assert ds["item"].values.tolist() == [2**63 + 1, 1, 2]
+
+
 def test_parts_that_join_to_one_id_are_an_error() -> None:
     frame = pd.DataFrame({"p": ["a|b", "a"], "q": ["c", "b|c"], "rater": "gpt", "label": [1, 2]})
     with pytest.raises(StructureError, match=r"different values join to one id 'a\|b\|c'"):

@@ -399,6 +399,40 @@ def test_covariates_that_cannot_be_joined(
         join(humans(), pd.DataFrame(frame), **options)
 
 
+def test_hand_made_datasets_are_joined_or_told_what_they_lack() -> None:
+    ds = humans()
+    other = from_long(judged(), scale=SCALE, judges=["gpt"])
+    with pytest.raises(StructureError, match="The dataset has no coordinate `role`"):
+        join(ds.drop_vars("role"), other)
+    with pytest.raises(StructureError, match="'run' has no coordinate and is 2 long here and 3 there"):
+        join(ds.expand_dims(run=2), other.expand_dims(run=3))
+    with pytest.warns(DroppedWarning):
+        joined = join(ds.drop_vars("identity"), other)
+    assert joined["identity"].values.tolist() == ["named"] * 3
+    check_dataset(joined)
+
+
+def test_replicates_of_both_sides_are_kept() -> None:
+    twice = pd.DataFrame(
+        {"item": ["a", "a", "b", "b"], "rater": "gpt", "run": [1, 2, 1, 3], "label": [1, 2, 3, 4]}
+    )
+    once = pd.DataFrame({"item": ["b", "a"], "rater": "ann", "run": [2, 1], "label": [4, 3]})
+    ds = from_long(once, humans=["ann"], scale=SCALE, replicate="run")
+    joined = join(ds, twice, judges=["gpt"], replicate="run")
+    assert joined["replicate"].values.tolist() == [2, 1, 3]
+    assert joined["label"].sel(item="b").values.tolist() == [[3, -1, -1], [-1, 2, 3]]
+
+
+def test_lazy_floats_are_joined_lazily(count_computes: Any) -> None:
+    ds = humans()
+    holed = ds.assign(label=ds["label"].where(ds["label"] != -1).assign_attrs(ds["label"].attrs).chunk())
+    with count_computes() as computes, pytest.warns(DroppedWarning):
+        joined = join(holed, judged(), judges=["gpt"])
+    assert computes.n == 0
+    assert joined["label"].dtype.kind == "i"
+    assert joined["label"].values.tolist() == [[0, 3, 2], [1, -1, 3], [-2, -1, -1]]
+
+
 def test_joining_twice_and_to_a_label_array() -> None:
     with pytest.warns(DroppedWarning):
         joined = join(humans()["label"], judged(), judges=["gpt"])

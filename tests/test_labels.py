@@ -186,6 +186,15 @@ def test_unknown_labels_are_listed_as_written_with_counts_and_place() -> None:
     assert "invalid='coerce'" in text
 
 
+def test_long_labels_are_cut_short() -> None:
+    essay = "The answer is good because " + "very " * 200
+    with pytest.raises(VocabularyError) as error:
+        codes(["yes", essay], scale=YES_NO)
+    assert "'The answer is good because very" in str(error.value)
+    assert f"({len(repr(essay))} characters) (1 time)" in str(error.value)
+    assert len(str(error.value)) < 500
+
+
 def test_at_most_ten_unknown_labels_are_listed() -> None:
     with pytest.raises(VocabularyError, match=r"'u9' \(1 time\) and 20 more"):
         codes([f"u{k}" for k in range(30)], scale=YES_NO)

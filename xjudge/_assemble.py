@@ -14,7 +14,7 @@ import xarray as xr
 from xjudge._covariates import covariates
 from xjudge._duplicates import Kept, keep_rows
 from xjudge._ids import Ids
-from xjudge._ingest import Problems, counted, text_array
+from xjudge._ingest import Problems, counted, shown, text_array
 from xjudge._labels import Declared, declare
 from xjudge._reading import Matched, Options, Reading, match
 from xjudge._roles import resolve_identity, resolve_roles
@@ -100,7 +100,8 @@ def _keep(reading: Reading, matched: Matched, options: Options, problems: Proble
         cells += reading.codes(dim)[present]
 
     def describe(answers: npt.NDArray[np.intp]) -> str:
-        return f"{reading.place(int(answers[0]))}: {listing(map(reading.written, answers.tolist()), most=4)}"
+        written = [shown(reading.written(answer)) for answer in answers.tolist()]
+        return f"{reading.place(int(answers[0]))}: {listing(written, most=4, show='str')}"
 
     rule = options.duplicates
     if "replicate" in reading.ids and rule == "replicate":
@@ -239,8 +240,8 @@ def _attrs(
     if declared.coerce:
         attrs["rows_coerced"] = matched.coerced.total
         listed = zip(matched.coerced.values[:20], matched.coerced.counts, strict=False)
-        shown = [[repr(value), count] for value, count in listed]
-        attrs["coerced"] = json.dumps(shown, ensure_ascii=False)
+        told = [[shown(value), count] for value, count in listed]
+        attrs["coerced"] = json.dumps(told, ensure_ascii=False)
     return attrs
 
 

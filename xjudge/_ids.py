@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xjudge._ingest import Encoded, Problems, encode, factorized_pairs, text_array
+from xjudge._ingest import Encoded, Problems, encode, factorized_pairs, plain, text_array
 from xjudge.errors import listing
 from xjudge.schema import column_names
 
@@ -56,6 +56,11 @@ class Ids:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def names(self) -> list[Any]:
+        """The ids as plain Python objects."""
+        return [plain(value) for value in self.values]
 
 
 def read_ids(looked_at: pd.DataFrame, names: Any, dim: str, problems: Problems) -> Ids | None:

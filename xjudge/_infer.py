@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from xjudge._ingest import Encoded, Problems, plain
+from xjudge._ingest import Encoded, Problems, plain, shown
 from xjudge._labels import Declared, Key
 from xjudge._unknown import looks_like_code
 from xjudge.errors import listing
@@ -69,12 +69,12 @@ def infer_scale(
         pair = _known_pair({declared.key(level): level for level in levels})
         return Scale.binary(*levels) if pair == tuple(levels) else Scale.ordinal(levels), ""
     elif len(values) == 1:
-        problems.add(f"All labels are {listing(values.values())}, so no scale can be inferred. {ask}")
-    elif len(values) > _MOST_TEXTS and kinds == {"text"}:
         problems.add(
-            f"The labels are {len(values)} different texts ({listing(values.values())}): free text, or the "
-            f"wrong column? {ask}"
+            f"All labels are {shown(next(iter(values.values())))}, so no scale can be inferred. {ask}"
         )
+    elif len(values) > _MOST_TEXTS and kinds == {"text"}:
+        few = listing(map(shown, values.values()), show="str")
+        problems.add(f"The labels are {len(values)} different texts ({few}): the wrong column? {ask}")
     else:
         return _inferred(values, columns, declared)
     return None, ""

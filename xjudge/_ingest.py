@@ -31,10 +31,12 @@ __all__ = [
     "kind_of",
     "plain",
     "read_frame",
+    "shown",
     "text_array",
 ]
 
 NULL = -1
+_LONGEST = 80
 _KINDS_OF_OBJECTS = {
     "string": "text",
     "integer": "number",
@@ -315,6 +317,12 @@ def factorized_pairs(
     joint = first.astype(np.int64) * max(n_second, 1) + second
     codes, uniques = pd.factorize(joint)
     return codes.astype(np.int64, copy=False), np.asarray(uniques)
+
+
+def shown(value: Any) -> str:
+    """A raw value as it is written, cut where it goes on for long: a judge's whole reasoning, say."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 12]}... ({len(text)} characters)"
 
 
 def counted(n: int, noun: str) -> str:

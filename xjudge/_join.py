@@ -16,7 +16,7 @@ import xarray as xr
 from xjudge._align import Match, match_ids, merged_coords, moved, moved_coords
 from xjudge._covariates import coordinate_values, covariate
 from xjudge._ids import DIMS, RESERVED, Ids
-from xjudge._ingest import NULL, Encoded, Problems, counted, plain
+from xjudge._ingest import NULL, Encoded, Problems, counted, plain, text_array
 from xjudge._table import Table
 from xjudge.codes import MISSING, OUTCOMES
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
@@ -46,6 +46,7 @@ def join_datasets(
 ) -> xr.Dataset:
     """Raters of both datasets side by side; see :func:`xjudge.build.join`."""
     _check_pair(left, right, on)
+    left, right = _named_identity(left), _named_identity(right)
     matches = _matches(left, right, on, how)
     places = {match.dim: match for match in matches}
     for dim in map(str, left["label"].dims):
@@ -74,6 +75,11 @@ def _check_pair(left: xr.Dataset, right: xr.Dataset, on: tuple[str, ...]) -> Non
                 f"The {name} has the sparse layout; join takes the dense one. Put the long tables together "
                 "before from_long, or build with `layout='dense'`."
             )
+        if "role" not in ds.coords:
+            problems.add(
+                f"The {name} has no coordinate `role`: say who is human and who is judge with "
+                '`ds.assign_coords(role=("rater", [...]))`.'
+            )
     dims, others = set(left["label"].dims), set(right["label"].dims)
     if dims != others and not problems:
         told = [", ".join(map(str, ds["label"].dims)) for ds in (left, right)]
@@ -81,6 +87,10 @@ def _check_pair(left: xr.Dataset, right: xr.Dataset, on: tuple[str, ...]) -> Non
             f"The labels of the dataset live on ({told[0]}) and those of the other on ({told[1]}). Say "
             "`criterion=` (or `replicate=`), or select one first, so that both have the same dims."
         )
+    sizes = {dim: (left.sizes[dim], right.sizes.get(dim)) for dim in dims if dim not in left.coords}
+    for dim, (size, other) in sizes.items():
+        if dims == others and size != other:
+            problems.add(f"The dim {dim!r} has no coordinate and is {size} long here and {other} there.")
     if "criterion" in on and "criterion" not in dims:
         problems.add("`on` names 'criterion', and the dataset has no such dim.")
     problems.raise_if_any()
@@ -90,6 +100,13 @@ def _check_pair(left: xr.Dataset, right: xr.Dataset, on: tuple[str, ...]) -> Non
             f"The scales differ: {scales[0]!r} in the dataset and {scales[1]!r} in the other. Labels are not "
             "recoded by a join; read both with one scale."
         )
+
+
+def _named_identity(ds: xr.Dataset) -> xr.Dataset:
+    """A dataset that says nothing else has its raters' names."""
+    if "identity" in ds.coords:
+        return ds
+    return ds.assign_coords(identity=("rater", text_array("named" for _ in range(ds.sizes["rater"]))))
 
 
 def _matches(left: xr.Dataset, right: xr.Dataset, on: tuple[str, ...], how: str) -> list[Match]:

@@ -62,7 +62,7 @@ def resolve_roles(
         return None
     if not given:
         problems.add(
-            f"Nobody said who is human and who is judge among {listing(raters.values.tolist(), most=6)}. "
+            f"Nobody said who is human and who is judge among {listing(raters.names, most=6)}. "
             f"Pass `judges=[...]` or `humans=[...]` (the rest is the other), or `role=` a column, mapping or "
             f"callable.{hint}"
         )
@@ -75,7 +75,7 @@ def resolve_roles(
 
 def _from_names(raters: Ids, judges: Any, humans: Any, problems: Problems) -> npt.NDArray[Any] | None:
     index = pd.Index(raters.values)
-    known = {_key(name) for name in raters.values.tolist()}
+    known = {_key(name) for name in raters.names}
     chosen: dict[str, npt.NDArray[np.bool_]] = {}
     failed = False
     for argument, names in (("judges", judges), ("humans", humans)):
@@ -84,11 +84,11 @@ def _from_names(raters: Ids, judges: Any, humans: Any, problems: Problems) -> np
         listed = _as_list(names)
         unknown = [name for name in listed if _key(name) not in known]
         if unknown:
-            retyped = [name for name in unknown if str(name) in set(map(str, raters.values.tolist()))]
+            retyped = [name for name in unknown if str(name) in set(map(str, raters.names))]
             types = " Ids are matched by type: 1 is not '1'." if retyped else ""
             problems.add(
                 f"`{argument}` names {listing(unknown)}, who rated nothing here; the raters are "
-                f"{listing(raters.values.tolist(), most=6)}.{types}"
+                f"{listing(raters.names, most=6)}.{types}"
             )
             failed = True
         chosen[argument] = index.isin([plain(name) for name in listed if _key(name) in known])
@@ -139,7 +139,7 @@ def _words(raters: Ids, role: Any, column: Encoded | None, problems: Problems) -
             problems.add(f"A rater has one role, and these have several: {', '.join(shown)}{more}.")
             return None
         return [None if code == NULL else plain(column.values[code]) for code in first]
-    names = [plain(value) for value in raters.values.tolist()]
+    names = raters.names
     if isinstance(role, Mapping):
         return [role.get(name) for name in names]
     if callable(role):
@@ -152,11 +152,11 @@ def _from_words(
     raters: Ids, words: list[Any], names: Mapping[Any, str], problems: Problems
 ) -> npt.NDArray[Any] | None:
     known = {**{role: role for role in ROLES}, **names}
-    without = [name for name, word in zip(raters.values.tolist(), words, strict=True) if is_null(word)]
+    without = [name for name, word in zip(raters.names, words, strict=True) if is_null(word)]
     if without:
         problems.add(f"`role` says nothing about {listing(without)}; every rater needs a role.")
     foreign: dict[Hashable, Any] = {}
-    for name, word in zip(raters.values.tolist(), words, strict=True):
+    for name, word in zip(raters.names, words, strict=True):
         if not is_null(word) and not (isinstance(word, Hashable) and word in known):
             foreign.setdefault(repr(word), name)
     if foreign:
@@ -180,7 +180,7 @@ def resolve_identity(
     if column is not None:
         words = _words(raters, None, column, problems)
     elif isinstance(identity, Mapping):
-        words = [identity.get(name) for name in raters.values.tolist()]
+        words = [identity.get(name) for name in raters.names]
     else:
         words = [identity] * len(raters)
     if words is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from xjudge._ingest import counted, kind_of
+from xjudge._ingest import counted, kind_of, shown
 from xjudge._labels import STEPS, Declared, Vocabulary
 from xjudge.errors import listing
 from xjudge.scale import Scale
@@ -63,11 +63,11 @@ def unknown_problem(strange: Strange, vocabulary: Vocabulary, where: str) -> str
         The first place where one stands.
     """
     listed = zip(strange.values[:_SHOWN], strange.counts, strict=False)
-    shown = ", ".join(f"{value!r} ({counted(count, 'time')})" for value, count in listed)
+    told = ", ".join(f"{shown(value)} ({counted(count, 'time')})" for value, count in listed)
     more = f" and {strange.n_distinct - _SHOWN} more" if strange.n_distinct > _SHOWN else ""
     return (
         f"{counted(strange.total, 'label')} {'is' if strange.total == 1 else 'are'} neither a category of "
-        f"{vocabulary.scale!r} nor a declared code: {shown}{more}; the first at {where}. "
+        f"{vocabulary.scale!r} nor a declared code: {told}{more}; the first at {where}. "
         f"{' '.join(_hints(strange.values, vocabulary))}"
     )
 
@@ -84,7 +84,7 @@ def _hints(values: Sequence[Any], vocabulary: Vocabulary) -> list[str]:
         kinds = {"text": "text", "number": "a number", "boolean": "a boolean"}
         is_a = kinds.get(kind_of(retyped[0]), "of another type")
         hints.append(
-            f"{retyped[0]!r} is {is_a} and the scale has another type: values are matched by type; "
+            f"{shown(retyped[0])} is {is_a} and the scale has another type: values are matched by type; "
             "convert the column or declare the categories as they are written."
         )
     codes = [value for value in values if value not in retyped and looks_like_code(value, scale)]
