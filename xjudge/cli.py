@@ -10,7 +10,7 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -76,7 +76,7 @@ def _demo(chosen: argparse.Namespace) -> list[Section]:
     ]
     judge = str(ds["rater"].values[ds["role"].values == "judge"][0])
     counted = tables(ds, reference="pooled", judges=[judge], protocol=Protocol(aggregate="micro"))
-    cells = counted["count"].sel(rater=judge).to_pandas()
+    cells = cast(pd.DataFrame, counted["count"].sel(rater=judge).to_pandas())
     cells.index.name = "human"
     sections.append(
         ("table", f"Where {judge} meets the humans (rows human, columns judge):", cells.reset_index())
