@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,49 +83,77 @@ def from_counts(
         problems.add(f"`scale` is an xj.Scale with categories; got {scale!r}.")
         problems.fail()
     declared = declare((), (), (), normalise, problems)
-    columns = {"item": item} | ({} if criterion is None else {"criterion": criterion})
-    others: dict[str, Any] = {} if category is None else {"category": category, "count": count}
-    held = {name for names in columns.values() for name in column_names(names)}
-    warning = ""
-    places: dict[Hashable, int] = {}
+    ids = {"item": item} | ({} if criterion is None else {"criterion": criterion})
     if category is None:
-        scale, places, warning = _category_columns(frame, held, scale, declared, problems)
-        others = {"count": list(places)}
-    table = Table(frame, columns, others, problems)
-    if category is not None:
-        scale, codes, warning = _category_column(table, scale, declared, problems)
-    elif places:
-        codes = np.tile(np.array(list(places.values())), len(frame))
-    if not table.complete or scale is None:
-        problems.add("There is nothing to count.") if not problems else None
+        read = _by_column(frame, ids, scale, declared, problems)
+    else:
+        read = _by_row(frame, ids, category, count, scale, declared, problems)
+    numbers = _numbers(read.table, read.columns, problems)
+    if read.scale is None or not read.table.complete:
         problems.fail()
-    numbers = _numbers(table, [count] if category is not None else list(places), problems)
     problems.raise_if_any()
 
-    shape = (*(len(one) for one in table.ids.values()), scale.n_categories)
-    cells = np.zeros(len(frame), dtype=np.int64)
-    for one in table.ids.values():
-        cells = cells * len(one) + one.codes
-    cells = np.repeat(cells, 1 if category is not None else len(places)) * shape[-1] + codes
-    _check_repeated(table, cells, shape[-1], scale, problems)
+    along = read.table.ids
+    shape = (*(len(one) for one in along.values()), read.scale.n_categories)
+    rows = np.zeros(len(frame), dtype=np.int64)
+    for one in along.values():
+        rows = rows * len(one) + one.codes
+    cells = (rows[:, None] * shape[-1] + read.codes).ravel()
+    _check_repeated(read.table, cells, read.scale, problems)
     problems.raise_if_any()
-    cube = np.zeros(int(np.prod(shape)), dtype=np.int64)
+    cube = np.zeros(math.prod(shape), dtype=np.int64)
     cube[cells] = numbers.ravel()
-    further = [name for name in frame.columns if name not in table.used]
-    placed, dropped = covariates(frame, further, table.ids)
-    ds = _dataset(cube.reshape(shape), table.ids, scale).assign_coords(placed)
+    further = [name for name in frame.columns if name not in read.table.used]
+    placed, dropped = covariates(frame, further, along)
+    ds = _dataset(cube.reshape(shape), along, read.scale).assign_coords(placed)
     ds.attrs = {
         "source": "counts",
-        "columns": json.dumps(columns | others, ensure_ascii=False, default=str),
+        "columns": json.dumps(read.table.arguments, ensure_ascii=False, default=str),
         "normalise": ",".join(declared.steps),
         "rows_read": len(frame),
         "count_total": int(numbers.sum()),
     }
-    if warning:
-        warn(warning, ProtocolWarning)
+    if read.warning:
+        warn(read.warning, ProtocolWarning)
     if dropped:
         warn(f"Left out while reading. {' '.join(dropped)}", DroppedWarning)
     return ds
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read: the category of each number, by column or by row, and where the numbers stand."""
+
+    table: Table
+    scale: Scale | None
+    codes: npt.NDArray[np.int64]  # one row of codes for all rows of the frame, or one code per row
+    columns: list[Hashable]
+    warning: str
+
+
+def _by_column(
+    frame: pd.DataFrame, ids: dict[str, Any], scale: Scale | None, declared: Declared, problems: Problems
+) -> _Read:
+    """One column of counts for each category."""
+    held = {name for names in ids.values() for name in column_names(names)}
+    scale, places, warning = _category_columns(frame, held, scale, declared, problems)
+    table = Table(frame, ids, {"count": list(places)}, problems)
+    return _Read(table, scale, np.array([list(places.values())], dtype=np.int64), list(places), warning)
+
+
+def _by_row(
+    frame: pd.DataFrame,
+    ids: dict[str, Any],
+    category: Hashable,
+    count: Hashable,
+    scale: Scale | None,
+    declared: Declared,
+    problems: Problems,
+) -> _Read:
+    """One row for each item and category."""
+    table = Table(frame, ids, {"category": category, "count": count}, problems)
+    scale, codes, warning = _category_column(table, scale, declared, problems)
+    return _Read(table, scale, codes[:, None], [count], warning)
 
 
 def _dataset(cube: npt.NDArray[np.int64], ids: Mapping[str, Ids], scale: Scale) -> xr.Dataset:
@@ -220,16 +250,14 @@ def _numbers(table: Table, names: Sequence[Hashable], problems: Problems) -> npt
     return np.rint(values).astype(np.int64)
 
 
-def _check_repeated(
-    table: Table, cells: npt.NDArray[np.int64], n_categories: int, scale: Scale, problems: Problems
-) -> None:
+def _check_repeated(table: Table, cells: npt.NDArray[np.int64], scale: Scale, problems: Problems) -> None:
     """One row per item, criterion and category."""
     repeated = pd.Index(cells).duplicated()
     if not repeated.any():
         return
     shown = []
     for cell in pd.unique(cells[repeated])[:3]:
-        place, code = divmod(int(cell), n_categories)
+        place, code = divmod(int(cell), scale.n_categories)
         parts = [f"category {scale.categories[code]!r}"]
         for dim, one in reversed(table.ids.items()):
             place, at = divmod(place, len(one))
