@@ -16,6 +16,8 @@ __all__ = ["ICC_FORMS", "IntraclassCorrelation", "icc"]
 ICC_FORMS: Final = ("1", "A,1", "C,1", "1,k", "A,k", "C,k")
 """Forms of :func:`icc`, named as by McGraw and Wong."""
 
+_ROUNDING: Final = 32 * np.finfo(np.float64).eps
+
 
 class IntraclassCorrelation(NamedTuple):
     """An intraclass correlation with its interval; each field of shape (...)."""
@@ -172,11 +174,13 @@ def _value(
     single = form.endswith("1")
     numerator = rows - noise
     denominator = rows + (k - 1) * noise + k * between if single else rows + between
+    # the parts of a variance that is zero may cancel but for rounding
+    rounding = _ROUNDING * (rows + k * noise + k * safe_divide(columns + noise, n, n > 0))
     reason = first_reason(
         (np.full(n.shape, k < 2), Reason.ONE_RATER),
         (n < 2, Reason.FEW_COMPLETE_ITEMS),
         (~varies, Reason.NO_VARIATION),
-        (denominator <= 0, Reason.NO_VARIANCE),
+        (denominator <= rounding, Reason.NO_VARIANCE),
     )
     value = np.full(n.shape, np.nan)
     np.divide(numerator, denominator, out=value, where=reason == 0)

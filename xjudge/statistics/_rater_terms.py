@@ -8,12 +8,15 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import Reason
+from xjudge.errors import ProtocolError, Reason, listing
+from xjudge.statistics._icc import ICC_FORMS
+from xjudge.statistics._items import Weights
 from xjudge.statistics._terms import Codes, Float, ItemStatistic, first_reason, safe_divide
 from xjudge.statistics.coefficients import Evaluated, evaluate
 from xjudge.statistics.gradients import gradient
+from xjudge.statistics.weights import weight_matrix
 
-__all__ = ["Intraclass", "PairKappas"]
+__all__ = ["Intraclass", "PairKappas", "icc_statistic", "pair_statistic"]
 
 _ROUNDING: Final = 32 * np.finfo(np.float64).eps
 
@@ -134,11 +137,19 @@ class Intraclass(ItemStatistic):
             (np.full(n.shape, k < 2), Reason.ONE_RATER),
             (n < 2, Reason.FEW_COMPLETE_ITEMS),
             (total.value <= 0, Reason.NO_VARIATION),
-            (bottom.value <= 0, Reason.NO_VARIANCE),
+            (bottom.value <= self._rounding(sums), Reason.NO_VARIANCE),
         )
         value = np.full(n.shape, np.nan)
         np.divide(top.value, bottom.value, out=value, where=reason == 0)
         return value, reason
+
+    def _rounding(self, sums: Float) -> Float:
+        """What rounding may leave of a denominator whose parts cancel."""
+        n, k = sums[..., 0], self.n_raters
+        rows, columns, total = (part.value for part in self._squares(sums))
+        noise = safe_divide(k * total, n - 1, n > 1)
+        between = safe_divide(rows, n - 1, n > 1)
+        return _ROUNDING * (between + noise + safe_divide(k * columns + noise, n, n > 0))
 
     def gradient(self, sums: Float) -> Float:
         value, reason = self.value(sums)
@@ -213,3 +224,92 @@ class _Slope(NamedTuple):
         first, second = np.triu_indices(k)
         largest = sums[..., 1 + k :][..., first == second].sum(-1)
         return self._replace(value=np.where(self.value > _ROUNDING * largest, self.value, 0.0))
+
+
+def pair_statistic(
+    name: str,
+    n_categories: int,
+    n_raters: int,
+    weights: Weights = None,
+    *,
+    scores: npt.ArrayLike | None = None,
+) -> ItemStatistic:
+    """Return a mean of Cohen's kappas over pairs of raters as its two halves, terms and value.
+
+    The same numbers as :func:`xjudge.statistics.raters.light_kappa` and :func:`xjudge.statistics.raters.mean_pairwise_kappa` of the pairs' tables, but with
+    influences of items: for standard errors, resamples and clusters.
+
+    Parameters
+    ----------
+    name : {"light_kappa", "mean_pairwise_kappa"}
+    n_categories, n_raters : int
+    weights : str or (L, L) array, optional
+        Agreement weights, diagonal 1.
+    scores : array-like of float, optional
+        Numbers the categories stand for.
+
+    Returns
+    -------
+    ItemStatistic
+        Of label codes (..., item, rater), negative where missing.
+
+    Raises
+    ------
+    ProtocolError
+        Another name, weights that do not fit.
+
+    Examples
+    --------
+    >>> from xjudge.statistics.raters import evaluate_raters
+    >>> statistic = pair_statistic("light_kappa", 2, 3)
+    >>> evaluate_raters(statistic, [[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1]]).value.round(4).item()
+    0.3333
+    """
+    known = ("light_kappa", "mean_pairwise_kappa")
+    if name not in known:
+        raise ProtocolError(f"A mean over pairs of raters is one of {listing(known)}; got {name!r}.")
+    plain = weights is None or (isinstance(weights, str) and weights == "identity")
+    apart = None if plain else 1.0 - weight_matrix(weights, n_categories, scores)
+    return PairKappas(n_categories, apart, n_raters, name == "light_kappa")
+
+
+def icc_statistic(
+    form: str, n_raters: int, scores: npt.ArrayLike | None = None, *, center: float = 0.0
+) -> ItemStatistic:
+    """Return an intraclass correlation as its two halves, terms and value.
+
+    The same numbers as :func:`xjudge.statistics.raters.icc`, but with influences of items, and evaluated together for many resamples.
+
+    Parameters
+    ----------
+    form : str
+        As in :func:`xjudge.statistics.raters.icc`.
+    n_raters : int
+    scores : array-like of float, shape (L,), optional
+        The number each category stands for: the data are then label codes. Without, they are numbers, NaN
+        where missing.
+    center : float
+        A number among the scores, taken off them: where all are equal, nothing is left.
+
+    Returns
+    -------
+    ItemStatistic
+        Of label codes or numbers (..., item, rater); items without a label of every rater are left out.
+
+    Raises
+    ------
+    ProtocolError
+        An unknown form.
+
+    Examples
+    --------
+    >>> from xjudge.statistics.raters import evaluate_raters
+    >>> ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> statistic = icc_statistic("A,1", 4, center=5.0)
+    >>> evaluate_raters(statistic, np.array(ratings, dtype=np.float64)).value.round(2).item()
+    0.29
+    """
+    if form not in ICC_FORMS:
+        raise ProtocolError(f"`form` must be one of {listing(ICC_FORMS, most=6)}; got {form!r}.")
+    numbers = None if scores is None else np.asarray(scores, dtype=np.float64)
+    return Intraclass(0 if numbers is None else len(numbers), None, n_raters, form, numbers, center)

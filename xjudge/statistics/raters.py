@@ -18,10 +18,8 @@ with NaN where missing, go to :func:`alpha_of_scores` and :func:`icc`.
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import ProtocolError, listing
 from xjudge.statistics._icc import ICC_FORMS, IntraclassCorrelation, icc
 from xjudge.statistics._influence import (
     entering,
@@ -49,14 +47,13 @@ from xjudge.statistics._patterns import (
     histogram_of_counts,
     merge_histograms,
 )
-from xjudge.statistics._rater_terms import Intraclass, PairKappas
+from xjudge.statistics._rater_terms import icc_statistic, pair_statistic
 from xjudge.statistics._score_alpha import (
     alpha_of_scores,
     evaluate_alpha_of_scores,
     influence_of_scores,
 )
 from xjudge.statistics._terms import Float, ItemStatistic
-from xjudge.statistics.weights import weight_matrix
 
 __all__ = [
     "ICC_FORMS",
@@ -382,90 +379,3 @@ def conger_kappa(
         scores=scores,
         item_weights=item_weights,
     ).value
-
-
-def pair_statistic(
-    name: str,
-    n_categories: int,
-    n_raters: int,
-    weights: Weights = None,
-    *,
-    scores: npt.ArrayLike | None = None,
-) -> ItemStatistic:
-    """Return a mean of Cohen's kappas over pairs of raters as its two halves, terms and value.
-
-    The same numbers as :func:`light_kappa` and :func:`mean_pairwise_kappa` of the pairs' tables, but with
-    influences of items: for standard errors, resamples and clusters.
-
-    Parameters
-    ----------
-    name : {"light_kappa", "mean_pairwise_kappa"}
-    n_categories, n_raters : int
-    weights : str or (L, L) array, optional
-        Agreement weights, diagonal 1.
-    scores : array-like of float, optional
-        Numbers the categories stand for.
-
-    Returns
-    -------
-    ItemStatistic
-        Of label codes (..., item, rater), negative where missing.
-
-    Raises
-    ------
-    ProtocolError
-        Another name, weights that do not fit.
-
-    Examples
-    --------
-    >>> statistic = pair_statistic("light_kappa", 2, 3)
-    >>> evaluate_raters(statistic, [[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1]]).value.round(4).item()
-    0.3333
-    """
-    known = ("light_kappa", "mean_pairwise_kappa")
-    if name not in known:
-        raise ProtocolError(f"A mean over pairs of raters is one of {listing(known)}; got {name!r}.")
-    plain = weights is None or (isinstance(weights, str) and weights == "identity")
-    apart = None if plain else 1.0 - weight_matrix(weights, n_categories, scores)
-    return PairKappas(n_categories, apart, n_raters, name == "light_kappa")
-
-
-def icc_statistic(
-    form: str, n_raters: int, scores: npt.ArrayLike | None = None, *, center: float = 0.0
-) -> ItemStatistic:
-    """Return an intraclass correlation as its two halves, terms and value.
-
-    The same numbers as :func:`icc`, but with influences of items, and evaluated together for many resamples.
-
-    Parameters
-    ----------
-    form : str
-        As in :func:`icc`.
-    n_raters : int
-    scores : array-like of float, shape (L,), optional
-        The number each category stands for: the data are then label codes. Without, they are numbers, NaN
-        where missing.
-    center : float
-        A number among the scores, taken off them: where all are equal, nothing is left.
-
-    Returns
-    -------
-    ItemStatistic
-        Of label codes or numbers (..., item, rater); items without a label of every rater are left out.
-
-    Raises
-    ------
-    ProtocolError
-        An unknown form.
-
-    Examples
-    --------
-    >>> ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    >>> statistic = icc_statistic("A,1", 4, center=5.0)
-    >>> evaluate_raters(statistic, np.array(ratings, dtype=np.float64)).value.round(2).item()
-    0.29
-    """
-    if form not in ICC_FORMS:
-        raise ProtocolError(f"`form` must be one of {listing(ICC_FORMS, most=6)}; got {form!r}.")
-    numbers = None if scores is None else np.asarray(scores, dtype=np.float64)
-    return Intraclass(0 if numbers is None else len(numbers), None, n_raters, form, numbers, center)
