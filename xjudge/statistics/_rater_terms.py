@@ -236,8 +236,9 @@ def pair_statistic(
 ) -> ItemStatistic:
     """Return a mean of Cohen's kappas over pairs of raters as its two halves, terms and value.
 
-    The same numbers as :func:`xjudge.statistics.raters.light_kappa` and :func:`xjudge.statistics.raters.mean_pairwise_kappa` of the pairs' tables, but with
-    influences of items: for standard errors, resamples and clusters.
+    The same numbers as :func:`xjudge.statistics.raters.light_kappa` and
+    :func:`xjudge.statistics.raters.mean_pairwise_kappa` of the pairs' tables, but with influences of items:
+    for standard errors, resamples and clusters.
 
     Parameters
     ----------
@@ -278,7 +279,8 @@ def icc_statistic(
 ) -> ItemStatistic:
     """Return an intraclass correlation as its two halves, terms and value.
 
-    The same numbers as :func:`xjudge.statistics.raters.icc`, but with influences of items, and evaluated together for many resamples.
+    The same numbers as :func:`xjudge.statistics.raters.icc`, but with influences of items, and evaluated
+    together for many resamples.
 
     Parameters
     ----------
