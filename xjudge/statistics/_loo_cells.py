@@ -19,10 +19,10 @@ __all__ = ["item_gains", "largest_remainder"]
 Counts = npt.NDArray[np.int64]
 
 # Cost of one item drawn from the table, relative to one cell count drawn from a binomial.
-_DRAW_COST = 1 / 7
+_DRAW_COST = 1 / 10
 
 # Items drawn at a time: few enough to stay in the cache.
-_DRAWS = 1 << 17
+_DRAWS = 1 << 15
 
 
 def largest_remainder(total: int, sizes: npt.ArrayLike) -> Counts:
@@ -199,20 +199,22 @@ def _draw_sums(rng: np.random.Generator, counts: Counts, chance: Float, scores: 
     cell = np.searchsorted(cumulative, edges[:-1], side="right")
     mixed = cell != np.searchsorted(cumulative, edges[1:], side="left")
     words = _pack(scores, int(counts.max(initial=0)))
+    tables = [(word[cell], word, columns, width) for word, columns, width in words]
     step = max(1, _DRAWS // max(1, int(counts.max(initial=0))))
     for start in range(0, len(counts), step):
         part = counts[start : start + step]
         ends = np.cumsum(part)
         raw = rng.integers(0, 2**16, int(ends[-1]), dtype=np.uint16)
-        slices = raw >> np.uint16(16 - bits)
-        unclear = np.nonzero(mixed[slices])[0]
+        slices = (raw >> np.uint16(16 - bits)).astype(np.intp)
+        unclear = np.nonzero(mixed.take(slices))[0]
         exact = (raw[unclear] + rng.random(len(unclear))) / 2**16
         resolved = np.searchsorted(cumulative, exact, side="right")
-        for word, columns, width in words:
-            values = word[cell][slices]
+        # One more place at the end: the sum of a trial without items starts there, and is put to zero.
+        values = np.zeros(len(raw) + 1, np.int64)
+        for table, word, columns, width in tables:
+            values[:-1] = table.take(slices)
             values[unclear] = word[resolved]
-            # A sum over no items would be read from the next trial's; one more item keeps the last in range.
-            sums = np.where(part > 0, np.add.reduceat(np.append(values, 0), ends - part), 0)
+            sums = np.where(part > 0, np.add.reduceat(values, ends - part), 0)
             out[start : start + step, columns] = _unpack(sums, width, len(columns))
     return out
 

@@ -94,6 +94,13 @@ def add_counts(parts: Iterable[_T]) -> _T:
     Returns
     -------
     LooCounts or PairMoments
+
+    Examples
+    --------
+    >>> parts = [loo_counts([[0, 0]], [0]), loo_counts([[1, 0]], [1])]
+    >>> add_counts(parts).judge_hits
+    array([[0, 1],
+           [2, 0]])
     """
     parts = list(parts)
     return type(parts[0])(*(sum(fields[1:], start=fields[0]) for fields in zip(*parts, strict=True)))

@@ -185,11 +185,22 @@ def accept_probability(
     log2_points: int = 13,
     seed: int = 0,
 ) -> Any:
-    """Probability of at least ``needed`` wins; see :func:`win_distribution`.
+    """Probability of at least ``needed`` wins.
+
+    Parameters
+    ----------
+    mu, covariance, log2_points, seed
+        As in :func:`win_distribution`.
+    needed : array-like of int, shape (...)
 
     Returns
     -------
     ndarray of float, shape (...)
+
+    Examples
+    --------
+    >>> accept_probability([0.0, 0.0, 0.0, 0.0], 0.5 + 0.5 * np.eye(4), 2).round(3)
+    np.float64(0.6)
     """
     shares = win_distribution(mu, covariance, log2_points=log2_points, seed=seed)
     enough = np.arange(shares.shape[-1]) >= np.asarray(needed)[..., None]

@@ -104,7 +104,7 @@ def influence(table: npt.ArrayLike, statistic: str, scores: npt.ArrayLike | None
     Returns
     -------
     ndarray of float, shape (..., L, L)
-        Mean zero under the table; NaN where the statistic is undefined there.
+        Mean zero under the table; NaN where the statistic is undefined there. See :func:`gamma_constant`.
 
     Notes
     -----

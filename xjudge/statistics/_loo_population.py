@@ -324,7 +324,21 @@ def strata_of(
 ) -> npt.NDArray[np.intp]:
     """Number strata of the first human's label, and of the judge's agreement with it where given.
 
-    Items without a label of the first human are a stratum of their own.
+    Parameters
+    ----------
+    primary : ndarray of int, shape (n,)
+        Negative = not answered: a stratum of its own.
+    judge : ndarray of int, shape (n,), optional
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        From 0, in the order of the codes.
+
+    Examples
+    --------
+    >>> strata_of(np.array([0, 1, 1, -1])), strata_of(np.array([0, 1, 1, 1]), np.array([0, 0, 1, 1]))
+    (array([1, 2, 2, 0]), array([0, 1, 2, 2]))
     """
     labels = np.where(primary < 0, -1, primary).astype(np.int64)
     if judge is not None:
@@ -334,6 +348,11 @@ def strata_of(
 
 def population_margin(population: Population, eps: Decimal) -> Float:
     """Dense margins ``D_k`` of the population: equal weight for every other human.
+
+    Parameters
+    ----------
+    population : Population
+    eps : float
 
     Returns
     -------
@@ -347,6 +366,18 @@ def judge_accuracy_at(
     margin: float, human_accuracy: npt.ArrayLike, prevalence: npt.ArrayLike, eps: Decimal
 ) -> float:
     """Accuracy of the judge whose mean dense margin is the given one (it is linear in the accuracy).
+
+    Parameters
+    ----------
+    margin : float
+        Tolerance included.
+    human_accuracy : array-like of float, shape (K,)
+    prevalence : array-like of float, shape (L,)
+    eps : float
+
+    Returns
+    -------
+    float
 
     Raises
     ------

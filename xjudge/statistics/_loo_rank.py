@@ -57,6 +57,11 @@ def judge_scores(judge_hits: npt.ArrayLike, overlap: npt.ArrayLike) -> Float:
     -------
     ndarray of float, shape (...)
         In [0, 1]; NaN without any overlap.
+
+    Examples
+    --------
+    >>> judge_scores([[8, 3], [0, 0]], [[10, 4], [0, 0]])
+    array([0.775,   nan])
     """
     shares = ratio(judge_hits, overlap)
     known = np.isfinite(shares)
@@ -161,6 +166,14 @@ def wrong_top_probability(
     -----
     Of equal judges the first is the top. The Gaussian centres on the expected masked scores and is within
     about 0.07 of simulation.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> humans, judges = rng.integers(0, 2, (300, 3)), rng.integers(0, 2, (300, 2))
+    >>> judges[:, 0] = humans[:, 1]
+    >>> wrong_top_probability(humans, judges, 0.5).probability < 0.01
+    True
     """
     labels, verdicts = matrix_of(humans, judges)
     if verdicts.shape[1] < 2:

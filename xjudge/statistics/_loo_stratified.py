@@ -72,6 +72,13 @@ def stratified_margins(
     -----
     ``Var = sum_s N_s^2 (1 / n_s - 1 / N_s) S_s / W^2`` for the matrix at hand; for future items the spread
     between all items is added. A stratum with one sampled item of several has no variance: NaN.
+
+    Examples
+    --------
+    >>> from xjudge.statistics.loo import loo_counts
+    >>> one, two = loo_counts([[0, 0], [0, 1]], [0, 0]), loo_counts([[1, 1], [1, 1]], [0, 1])
+    >>> stratified_margins([one, two], [30, 10]).judge_agreement
+    array([0.5  , 0.875])
     """
     N = np.asarray(sizes, dtype=np.int64)
     if len(strata) != len(N) or not len(N):
@@ -155,6 +162,17 @@ def control_margins(
     ``D_k - lambda_k (f_k - f)`` with ``f`` the judge's agreement with the first human on all items, ``f_k``
     the same weighted by the pairs of comparison ``k``, and ``lambda_k = Cov(D_k, f_k - f) / Var(f_k - f)``
     from the influences of items. Aims at the population; wins are decided in doubles.
+
+    Examples
+    --------
+    >>> from xjudge.statistics.loo import loo_counts
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(0, 2, 300)
+    >>> second = np.where(np.arange(300) < 60, truth ^ (rng.random(300) < 0.2), -1)
+    >>> judge = truth ^ (rng.random(300) < 0.3)
+    >>> counts = loo_counts(np.stack([truth, second], axis=1), judge, control=True)
+    >>> loo_margins(counts).se.round(3), control_margins(counts).margins.se.round(3)
+    (array([0.06 , 0.082]), array([0.048, 0.06 ]))
     """
     K = counts.n_items.shape[-1]
     if counts.moments.shape[-1] != 3 * K + 3:

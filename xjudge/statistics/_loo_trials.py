@@ -82,6 +82,13 @@ def simulate_trials(
     -----
     With few label patterns, cost is a few draws per cell and trial, whatever ``n_items`` is; otherwise
     labels are drawn and packed, ``K^2 n / 64`` words per trial.
+
+    Examples
+    --------
+    >>> model = NoiseModel(np.full(3, 0.85), 0.8, np.array([0.5, 0.5]))
+    >>> simulate_trials(model, "shared", 0.1, 200, 2).overlap
+    array([[40, 40, 40],
+           [40, 40, 40]])
     """
     check_design(design)
     rng = np.random.default_rng(seed)

@@ -49,6 +49,10 @@ def read_decimal(value: Decimal, name: str) -> Fraction:
     name : str
         The argument, for the message.
 
+    Returns
+    -------
+    Fraction
+
     Raises
     ------
     ProtocolError
@@ -155,6 +159,12 @@ def count_votes(win: Float, threshold: Decimal = 0.5, *, strict: bool = False) -
     Returns
     -------
     Votes
+
+    Examples
+    --------
+    >>> votes = count_votes(np.array([1.0, 1.0, 0.0, 0.0, np.nan]))
+    >>> votes.omega, votes.tie, votes.accept_point
+    (array(0.5), np.True_, array(1.))
     """
     share = read_decimal(threshold, "threshold")
     available = np.isfinite(win)
