@@ -462,8 +462,10 @@ def test_positions_of_items(n_items):
     labels = np.zeros((n_items, 2), dtype=np.int8)
     expected = np.arange(n_items)
     np.testing.assert_array_equal(item_positions(labels), expected)
-    lazy = item_positions(da.from_array(labels, chunks=(40_000, 2)))
+    chunked = da.from_array(labels, chunks=(40_000, 2))
+    lazy = item_positions(chunked)
     assert is_lazy(lazy)
+    assert lazy.chunks[0] == chunked.chunks[0]
     np.testing.assert_array_equal(lazy.compute(), expected)
 
 

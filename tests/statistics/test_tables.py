@@ -149,6 +149,13 @@ def test_two_hundred_categories(kernel, dtype):
     same(column_counts(left), plain_column_counts(left))
 
 
+def test_more_cells_than_sixteen_bits_number(kernel):
+    rng = np.random.default_rng(400)
+    codes = random_codes(rng, (60, 2, 1), 400, beyond=True, dtype=np.int16)
+    left, right = raw(codes, 400, [0]), raw(codes, 400, [1])
+    same(pair_tables(left, right), plain_pair_tables(left, right))
+
+
 def test_three_hundred_categories_of_int8_labels(kernel):
     columns = raw(np.array([-128, -100, -3, -1, 0, 127], dtype=np.int8).reshape(-1, 1, 1), 300)
     same(pair_tables(columns), plain_pair_tables(columns))
@@ -173,6 +180,7 @@ def test_chosen_columns_in_their_order(kernel, chosen):
         ((2, 1, 0, 3, 4, 5), 6),  # categories turned around
         ((0, 1, 1, -1, 0, -1), 2),  # CA is negative, the rest counted nowhere
         ((0, 9, 1, 9, 9, 9), 2),  # a place beyond the last is nowhere
+        ((0, 1, 2, 3, 4, 5), 2),
         ((-1, -1, -1, -1, -1, -1), 2),  # everything nowhere
         ((-1, -1, -1, -1, -1, -1), 0),  # no place at all
     ],
@@ -282,27 +290,62 @@ def test_patterns_that_fill_sixteen_bits(monkeypatch):
     monkeypatch.setattr(_tables, "_COST_CALL", 10**9)  # so that groups are as large as they can be
     monkeypatch.setattr(_tables, "_COST_MARGIN", 0)
     codes = (np.arange(1 << 16)[:, None] >> np.arange(16) & 1).astype(np.int8)
-    tables = pair_tables(raw(codes[:, :, None], 2))[0, :, :, :2, :2]
+    columns = raw(codes[:, :, None], 2)
+    same(column_counts(columns)[0, :, :2], np.full((16, 2), 1 << 15))
+    tables = pair_tables(columns)[0, :, :, :2, :2]
     for i, j in itertools.product(range(16), repeat=2):
         same(tables[i, j], np.diag([1 << 15] * 2) if i == j else np.full((2, 2), 1 << 14))
 
 
-def test_only_a_wide_histogram_of_one_pair_is_larger_than_allowed(monkeypatch):
-    bins = []
-    bincount = np.bincount
+@pytest.fixture
+def greedy(monkeypatch):
+    """Few histograms at any price, so that only their size keeps them small."""
+    monkeypatch.setattr(_tables, "_COST_CALL", 10**9)
+    monkeypatch.setattr(_tables, "_COST_MARGIN", 0)
+
+
+def histograms(monkeypatch, *calls):
+    """Bins of each histogram, and of all that are held at once."""
+    bins, held = [], []
+    bincount, counted = np.bincount, _tables._histograms
 
     def spy(code, minlength):
         bins.append(minlength)
         return bincount(code, minlength=minlength)
 
-    rng = np.random.default_rng(3)
-    codes = random_codes(rng, (70_000, 9, 1), 4)
+    def spy_on_all(*args):
+        out = counted(*args)
+        held.append(out.size)
+        return out
+
     monkeypatch.setattr(np, "bincount", spy)
-    pair_tables(raw(codes, 4))
-    pair_tables(raw(codes, 4, [0, 1]), raw(codes, 4, range(2, 9)))
-    column_counts(raw(codes, 4))
+    monkeypatch.setattr(_tables, "_histograms", spy_on_all)
+    for call in calls:
+        call()
+    return bins, held
+
+
+def test_histograms_stay_small_and_few(monkeypatch, greedy):
+    codes = random_codes(np.random.default_rng(3), (70_000, 9, 1), 4)
+    bins, held = histograms(
+        monkeypatch,
+        lambda: pair_tables(raw(codes, 4)),
+        lambda: pair_tables(raw(codes, 4, [0, 1]), raw(codes, 4, range(2, 9))),
+        lambda: column_counts(raw(codes, 4)),
+    )
     assert max(bins) <= _tables._LARGEST_HISTOGRAM
     assert len(bins) < 9 * 8 / 2  # several pairs in one histogram
+    assert len(held) == 3
+
+
+def test_histograms_of_many_raters_share_a_limit(monkeypatch, greedy):
+    codes = random_codes(np.random.default_rng(3), (4000, 30, 1), 2)
+    monkeypatch.setattr(_tables, "_LARGEST_TOTAL", 1 << 16)
+    _, held = histograms(
+        monkeypatch, lambda: pair_tables(raw(codes, 2)), lambda: column_counts(raw(codes, 2))
+    )
+    assert len(held) == 2
+    assert max(held) <= 1 << 16
 
 
 # ---------------------------------------------------------------------------------------------- translation
