@@ -345,13 +345,21 @@ def test_counts_of_a_thousand_million(statistic, scale):
 
 
 def test_balanced_accuracy_splits_cc_exactly_where_floats_cannot_tell():
-    # the two best splits differ by about 1e-26: the better one is chosen, not a neighbour
-    table = [[0, 3 * 10**8 + 1, 0], [7 * 10**8 + 3, 0, 0], [0, 0, 10**9]]
-    best = bounds.sharp_allocation(table, "balanced_accuracy", "upper").ravel().tolist()
-    exact = square("balanced_accuracy", *best)
-    for shift in (-1, 1):
-        other = [best[0] + shift, best[1], best[2], best[3] - shift]
-        assert square("balanced_accuracy", *other) < exact
+    # neighbouring splits differ by less than floats resolve: the better one is chosen all the same
+    rng = np.random.default_rng(12)
+    tables = np.zeros((300, 3, 3), dtype=np.int64)
+    tables[:, [0, 1], [1, 0]] = rng.integers(1, 2**49, size=(300, 2))
+    tables[:, 2, 2] = 2**49 - rng.integers(0, 2**40, size=300)
+    at = bounds.sharp_allocation(tables, "balanced_accuracy", "upper").reshape(-1, 4).tolist()
+    inside = 0
+    for table, best in zip(tables.tolist(), at, strict=True):
+        exact = square("balanced_accuracy", *best)
+        for shift in (-1, 1):
+            other = (best[0] + shift, best[1], best[2], best[3] - shift)
+            if is_completion(table, other):
+                assert square("balanced_accuracy", *other) <= exact
+                inside += 1
+    assert inside > 400
 
 
 # -------------------------------------------------------------------------------------------------- the forms

@@ -152,9 +152,12 @@ def _least_error_rates(cells: Cells, done: Completed, _upper: bool) -> Array:
     if not np.issubdtype(total.dtype, np.integer):
         return cast("Array", np.minimum(np.maximum(best - low, 0), cells.ncc))
     first, last = np.maximum(low, 1), np.minimum(low + cells.ncc, total - 1)
-    u = np.clip(np.floor(best).astype(np.int64) - 1, first, np.maximum(first, last))
-    for _ in range(3):
-        u = u + ((u < last) & _next_is_better(n01, n10, u, total))
+    # start below the best whole number, whatever rounding did to `best`, and walk up while that is better
+    u = np.clip(np.floor(best).astype(np.int64) - 1 - (total >> 49), first, np.maximum(first, last))
+    step = (u < last) & _next_is_better(n01, n10, u, total)
+    while step.any():
+        u = u + step
+        step = (u < last) & _next_is_better(n01, n10, u, total)
     return cast("Array", np.clip(u - low, 0, cells.ncc))
 
 
