@@ -23,8 +23,11 @@ from xjudge.errors import (
 from xjudge.labelled._common import costs_from_scores, tidy
 from xjudge.labelled._common import version as _version
 from xjudge.labelled.agreement import agreement, sweep, tables
+from xjudge.labelled.bounds import breakdown, coverage_bounds
 from xjudge.labelled.compare import compare, constant, rank
 from xjudge.labelled.disagreements import disagreements
+from xjudge.labelled.loo import alt_test, loo_validate
+from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
 from xjudge.labelled.spread import mean_pairwise, spread
 from xjudge.outcomes import mask, rates, validate
 from xjudge.protocol import (
@@ -56,10 +59,14 @@ __all__ = [
     "XJudgeWarning",
     "agreement",
     "all_positive",
+    "allocate",
+    "alt_test",
     "at_least",
+    "breakdown",
     "compare",
     "constant",
     "costs_from_scores",
+    "coverage_bounds",
     "cut",
     "disagreements",
     "from_counts",
@@ -68,10 +75,12 @@ __all__ = [
     "from_wide",
     "join",
     "load_example",
+    "loo_validate",
     "mask",
     "mean_pairwise",
     "merge",
     "one_of",
+    "plan_overlap",
     "rank",
     "rates",
     "rebuild",
@@ -85,6 +94,7 @@ __all__ = [
     "to_long",
     "validate",
     "weighted_share",
+    "wrong_decision_rate",
 ]
 
 _register()

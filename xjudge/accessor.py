@@ -17,10 +17,12 @@ import xarray as xr
 
 from xjudge import build, outcomes
 from xjudge.errors import StructureError
-from xjudge.labelled import _common
+from xjudge.labelled import _common, planning
 from xjudge.labelled import agreement as agreements
+from xjudge.labelled import bounds as ranges
 from xjudge.labelled import compare as comparisons
 from xjudge.labelled import disagreements as cases
+from xjudge.labelled import loo as leave_one_out
 from xjudge.labelled import spread as spreads
 from xjudge.protocol import Protocol
 from xjudge.scale import Scale
@@ -107,8 +109,14 @@ class DatasetJudge(_NotData):
     sweep = _method(agreements.sweep)
     spread = _method(spreads.spread)
     mean_pairwise = _method(spreads.mean_pairwise)
+    coverage_bounds = _method(ranges.coverage_bounds)
+    breakdown = _method(ranges.breakdown)
     compare = _method(comparisons.compare)
     rank = _method(comparisons.rank)
+    loo_validate = _method(leave_one_out.loo_validate)
+    alt_test = _method(leave_one_out.alt_test)
+    plan_overlap = _method(planning.plan_overlap)
+    allocate = _method(planning.allocate)
     disagreements = _method(cases.disagreements)
     to_long = _method(build.to_long)
     join = _method(build.join)

@@ -1,0 +1,246 @@
+"""How many co-labelled items a sure decision takes, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.labelled._common import flat_attrs
+from xjudge.labelled._loo_pass import Codes, Opened
+from xjudge.protocol import Protocol
+from xjudge.statistics import loo
+
+__all__ = ["allocate", "plan_overlap", "wrong_decision_rate"]
+
+wrong_decision_rate = loo.wrong_decision_rate
+
+
+def plan_overlap(
+    data: xr.Dataset | xr.DataArray | None = None,
+    *,
+    judge: Any = None,
+    n_humans: int | None = None,
+    human_accuracy: float | Sequence[float] | None = None,
+    n_categories: int = 2,
+    prevalence: float | Sequence[float] | None = None,
+    joint: npt.ArrayLike | None = None,
+    n_items: int | None = None,
+    design: str = "random",
+    eps: float = 0.05,
+    at_margin: float = 0.05,
+    target_fr: float = 0.05,
+    target_fa: float = 0.05,
+    threshold: float = 0.5,
+    strict: bool = False,
+    rule: loo.Rule = "omega",
+    level: float = 0.95,
+    grid: Sequence[int] | None = None,
+    protocol: Protocol | None = None,
+    humans: Any = None,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Find how many items each further human must label for both wrong decisions to be rare.
+
+    Parameters
+    ----------
+    data : Dataset or DataArray, optional
+        A pilot; otherwise parameters, not both.
+    judge : name, optional
+        The judge of the pilot; needed where it has several.
+    n_humans, human_accuracy, n_categories, prevalence, joint
+        Parameters instead of a pilot: humans and their accuracies on a common truth, or a joint
+        distribution of all labels.
+    n_items : int, optional
+        Items of the corpus: those of the pilot, or 2,000.
+    design : {"random", "shared", "strat", "strat_judge"}
+        How the items of the further humans are drawn; the first human labels all.
+    eps, threshold, strict, level
+        The rule, as in :func:`xjudge.loo_validate`.
+    at_margin : float
+        How far above the bar a judge is whose rejection is a false rejection, and below it one whose
+        approval is a false approval.
+    target_fr, target_fa : float
+        Greatest tolerated rates of the two errors.
+    rule : {"omega", "partial_conjunction", "alt_test"}
+        The plain rule, or a rule with an error rate of its own.
+    grid : sequence of int, optional
+        Numbers of items to consider; otherwise a grid of its own and a continuous answer.
+    protocol, humans
+        For a pilot: how its labels are read, and who counts as human. Criteria are pooled.
+    seed : int
+        Where the masks are simulated.
+
+    Returns
+    -------
+    Dataset
+        ``m_fr``, ``m_fa`` (items per further human for each error; inf where all items are not enough),
+        ``m`` the larger: the recommendation, ``m_fr_continuous``, ``m_fa_continuous``, ``n_labels`` (cost),
+        ``n_needed`` wins; on dim ``m_items`` the curves ``fr``, ``fa``, ``p_accept(margin)``,
+        ``smallest_overlap``, ``method`` and ``trusted``; ``verdict_probability(margin, verdict)`` at ``m``.
+
+    Raises
+    ------
+    ProtocolError
+        A dataset and parameters together; a pilot with several judges and none named.
+
+    Notes
+    -----
+    Without simulation where the normal form is trusted (LOO.md sections 3-4), which ``method`` says.
+
+    Examples
+    --------
+    >>> import xjudge as xj
+    >>> plan = xj.plan_overlap(n_humans=3, human_accuracy=0.85, design="shared", rule="omega")
+    >>> float(plan["m"]) == max(float(plan["m_fr"]), float(plan["m_fa"]))
+    True
+    """
+    parameters = {
+        "n_humans": n_humans,
+        "human_accuracy": human_accuracy,
+        "joint": joint,
+        "prevalence": prevalence,
+    }
+    options: dict[str, Any] = {
+        "design": design,
+        "eps": eps,
+        "at_margin": at_margin,
+        "target_fr": target_fr,
+        "target_fa": target_fa,
+        "threshold": threshold,
+        "strict": strict,
+        "rule": rule,
+        "level": level,
+        "seed": seed,
+    }
+    if data is None:
+        given: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
+        size = 2000 if n_items is None else n_items
+        size = 2000 if n_items is None else n_items
+        given |= {"n_categories": n_categories, "n_items": size, "grid": grid, **options}
+        found = loo.plan_overlap(**given)
+    else:
+        wrong = [name for name, value in parameters.items() if value is not None]
+        if wrong:
+            raise ProtocolError(f"Give a pilot dataset or parameters, not both; got {listing(wrong)} too.")
+        pilot, verdicts = _pilot(data, judge, protocol, humans)
+        size = len(pilot) if n_items is None else n_items
+        found = loo.plan_overlap(humans=pilot, judge=verdicts, n_items=size, grid=grid, **options)
+    margins = np.array([at_margin, -at_margin])
+    return xr.Dataset(
+        {
+            "m": found.m,
+            "m_fr": found.m_fr,
+            "m_fa": found.m_fa,
+            "m_fr_continuous": found.m_fr_continuous,
+            "m_fa_continuous": found.m_fa_continuous,
+            "n_labels": found.n_labels,
+            "n_needed": found.needed,
+            "fr": ("m_items", found.fr),
+            "fa": ("m_items", found.fa),
+            "p_accept": (("margin", "m_items"), found.p_accept),
+            "smallest_overlap": ("m_items", found.smallest_overlap),
+            "method": ("m_items", found.method),
+            "trusted": ("m_items", found.trusted),
+            "verdict_probability": (("margin", "verdict"), found.verdicts),
+        },
+        coords={"m_items": found.grid, "margin": margins, "verdict": ["accept", "reject", "inconclusive"]},
+        attrs={
+            "verb": "plan_overlap",
+            **{k: v if not isinstance(v, bool) else int(v) for k, v in options.items()},
+        },
+    )
+
+
+def _pilot(data: Any, judge: Any, protocol: Protocol | None, humans: Any) -> tuple[Codes, Codes]:
+    """Labels (unit, human) and verdicts (unit,) of a pilot; criteria are units of their own."""
+    opened = Opened(data, "plan_overlap", protocol, judges=None if judge is None else [judge], humans=humans)
+    if len(opened.sides.right) != 1:
+        names = listing(opened.view.named(np.array(opened.sides.right)), most=9)
+        raise ProtocolError(f"`plan_overlap` plans for one judge; name it with `judge=` ({names}).")
+    a, b = opened.codes()
+    return a.reshape(-1, a.shape[-1]), b.reshape(-1)
+
+
+def allocate(
+    data: xr.Dataset | xr.DataArray,
+    n: int,
+    *,
+    design: str = "shared",
+    judge: Any = None,
+    protocol: Protocol | None = None,
+    humans: Any = None,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Assign items to the further humans, as an array that joins back.
+
+    Parameters
+    ----------
+    data : Dataset or DataArray
+        A judge dataset; the first human (in the order of the data) labels every item.
+    n : int
+        Items for each further human.
+    design : {"shared", "random", "strat", "strat_judge"}
+        One random subset for all; independent subsets; the subset in proportion from strata of the first
+        human's label, or of that and of the judge agreeing.
+    judge : name, optional
+        For ``"strat_judge"``.
+    protocol : Protocol, optional
+        How labels are read; per item, so with criteria ``aggregate="item"``.
+    humans : list of names or boolean array, optional
+        Who is asked.
+    seed : int
+
+    Returns
+    -------
+    Dataset
+        ``assigned(item, rater)`` over the humans, ``weight(item)`` (what a drawn item stands for),
+        ``stratum(item)``; joins by ``ds.merge(assignment)``.
+
+    Raises
+    ------
+    ProtocolError
+        Sizes that are impossible; a design that needs a judge.
+
+    Examples
+    --------
+    >>> import xjudge as xj
+    >>> plan = xj.allocate(xj.load_example().isel(criterion=0, drop=True), 40, design="strat")
+    >>> plan["assigned"].sum("item").values.tolist()
+    [200, 40, 40]
+    """
+    if design not in ("shared", "random", "strat", "strat_judge"):
+        raise ProtocolError(
+            "`design` is 'shared', 'random', 'strat' or 'strat_judge' (Neyman allocation takes deviations "
+            f"from a pilot: xjudge.statistics.loo.allocate); got {design!r}."
+        )
+    if design == "strat_judge" and judge is None:
+        raise ProtocolError("design='strat_judge' stratifies by the judge agreeing; name it with `judge=`.")
+    opened = Opened(data, "allocate", protocol, judges=None if judge is None else [judge], humans=humans)
+    a, b = opened.codes()
+    if a.shape[0] != 1 or a.shape[2] != 1:
+        raise StructureError(
+            "`allocate` assigns items, and these labels have criteria or further dims: combine criteria with "
+            "aggregate='item', or select one with `.isel`."
+        )
+    labels, verdicts = a[0, :, 0], b[0, :, 0, 0]
+    strata = None
+    if design != "shared" and design != "random":
+        strata = loo.strata_of(labels[:, 0], verdicts if design == "strat_judge" else None)
+    found = loo.allocate(labels.shape[0], labels.shape[1], n, design=design, strata=strata, seed=seed)
+    return xr.Dataset(
+        {
+            "assigned": (("item", "rater"), found.assigned),
+            "weight": ("item", found.weight),
+            "stratum": ("item", found.stratum),
+        },
+        coords={
+            "item": opened.view.names("item"),
+            "rater": opened.view.named(np.array(opened.sides.left, dtype=np.intp)),
+        },
+        attrs=flat_attrs({"verb": "allocate", "design": design, "n": n, "seed": seed}),
+    )
