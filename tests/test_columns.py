@@ -279,7 +279,10 @@ def test_sum_has_the_possible_sums_as_categories() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"item_rule": "sum", "criterion_weights": {"c0": 0.5, "c1": 1}}, "integer weights"),
+        (
+            {"item_rule": "sum", "criterion_weights": {"c0": 0.5, "c1": 1}, "ca": "category"},
+            "continuous item scale",
+        ),
         ({"item_rule": xj.all_positive(), "criterion_weights": {"c0": 1}}, "'c1' has no weight"),
         (
             {"item_rule": xj.all_positive(), "criterion_weights": {"c0": 1, "c1": 1, "z": 1}},

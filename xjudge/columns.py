@@ -31,6 +31,7 @@ __all__ = [
     "item_level",
     "majority",
     "paired",
+    "scored",
 ]
 
 Codes = npt.NDArray[np.signedinteger]
@@ -59,15 +60,18 @@ class ItemLevel:
         Categories of the item scale itself.
     targets : tuple of int
         Per place of the item scale's raw axis, the category of the tables or the outcome that remains.
+    scores : array, shape (item, rater, other), optional
+        Numbers of a continuous item scale, NaN where the item has none.
     """
 
     codes: Any
     scale: Scale
     n_categories: int
     targets: tuple[int, ...]
+    scores: Any = None
 
 
-def item_level(view: View, resolved: Resolved, codes: Any) -> ItemLevel:
+def item_level(view: View, resolved: Resolved, codes: Any, scores: Any = None) -> ItemLevel:
     """Combine the criteria of each item by the protocol's rule.
 
     Parameters
@@ -77,22 +81,27 @@ def item_level(view: View, resolved: Resolved, codes: Any) -> ItemLevel:
         With ``aggregate="item"``.
     codes : array, shape (item, rater, cell)
         Raw codes (extracted ones, where the protocol extracts).
+    scores : array, shape (item, rater, cell), optional
+        Numbers of a continuous scale, see :func:`scored`.
 
     Returns
     -------
     ItemLevel
+        A sum of integers has the possible sums as categories; any other sum is a continuous item scale.
 
     Raises
     ------
     ProtocolError
-        Weights or polarities that do not fit the criteria; a sum with weights that are not integers.
+        Weights or polarities that do not fit the criteria; outcomes as categories of a continuous scale.
     """
     protocol = resolved.protocol
     weights = criterion_weights(view, protocol)
     flip = _polarity(view) < 0
     verdict: _Verdict
     if protocol.item_rule.kind == "sum":
-        item_scale, verdict = _sum_rule(resolved, weights, flip, view.n_criteria)
+        if scores is not None or not (_integral(weights) and _integral(resolved.mapped.scores)):
+            return _real_sum(view, resolved, codes, scores, weights, flip)
+        item_scale, verdict = _sum_rule(resolved, weights, flip)
     else:
         item_scale = resolved.mapped
         whole = _integers(weights)
@@ -187,17 +196,115 @@ class _SumVerdict(_Verdict):
         return np.where(decided, np.searchsorted(self.sums, total), self._undecided(known, matters))
 
 
-def _sum_rule(
-    resolved: Resolved, weights: npt.NDArray[np.float64], flip: npt.NDArray[np.bool_], n_criteria: int
-) -> tuple[Scale, _SumVerdict]:
+def _weighted_scores(
+    resolved: Resolved, weights: npt.NDArray[np.float64], flip: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """What each category (criterion, category) adds to a sum; polarity turns the scale round."""
     scores = resolved.mapped.scores
-    if not (_integral(weights) and _integral(scores)):
+    turned = np.where(flip[:, None], scores.min() + scores.max() - scores, scores)
+    return turned * weights[:, None]
+
+
+class _RealSum:
+    """The weighted sum of the criteria's numbers, NaN where a criterion that counts is undecided."""
+
+    def __init__(
+        self, targets: tuple[int, ...], weighted: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
+    ) -> None:
+        self.targets, self.weighted, self.weights = targets, weighted, weights
+
+    def __call__(
+        self, codes: npt.NDArray[Any], scores: npt.NDArray[np.float64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        shape = (*codes.shape[:2], len(self.weights), codes.shape[2] // len(self.weights))
+        if scores is None:
+            known = translate(to_codes(codes), self.targets).reshape(shape)
+            place = np.arange(len(self.weights))[:, None]
+            matters = self.weighted.max(1) > self.weighted.min(1)
+            numbers = np.where(known >= 0, self.weighted[place, np.maximum(known, 0)], np.nan)
+        else:
+            matters = self.weights != 0
+            numbers = scores.reshape(shape) * np.where(matters, self.weights, 1.0)[:, None]
+            numbers = np.where(matters[:, None], numbers, 0.0)
+        # one criterion after the other, so that blocks of any size add up alike
+        total = np.zeros((*shape[:2], shape[3]))
+        with np.errstate(invalid="ignore"):  # infinite numbers are reported by the pass
+            for criterion, counts in enumerate(matters):
+                part = numbers[:, :, criterion]
+                total += part if counts else np.nan_to_num(part, nan=0.0)
+        return total
+
+
+class _Decided(_Verdict):
+    """0 where every criterion that counts is answered, else the outcome of the item."""
+
+    def __init__(self, targets: tuple[int, ...], matters: npt.NDArray[np.bool_]) -> None:
+        self.targets, self.n_criteria, self.matters = targets, len(matters), matters
+
+    def __call__(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        known = self._criteria(codes)
+        decided = (known[:, :, self.matters] >= 0).all(2)
+        return np.where(decided, 0, self._undecided(known, self.matters))
+
+
+def _real_sum(
+    view: View,
+    resolved: Resolved,
+    codes: Any,
+    scores: Any,
+    weights: npt.NDArray[np.float64],
+    flip: npt.NDArray[np.bool_],
+) -> ItemLevel:
+    """Sums that are numbers and not categories: a continuous item scale."""
+    protocol = resolved.protocol
+    wrong = [name for name in ("ca", "invalid") if getattr(protocol, name) == "category"]
+    if wrong:
         raise ProtocolError(
-            "item_rule='sum' adds integer weights times integer scores; give integer `criterion_weights` "
-            "(multiply them by a common factor)."
+            f"`{wrong[0]}='category'` needs categories, and item_rule='sum' with these weights makes a "
+            "continuous item scale; use 'exclude', or integer `criterion_weights`."
         )
-    per_category = np.where(flip[:, None], scores.min() + scores.max() - scores, scores)
-    weighted = (per_category * weights[:, None]).astype(np.int64)
+    if scores is None:
+        weighted = _weighted_scores(resolved, weights, flip)
+        matters = weighted.max(1) > weighted.min(1)
+        signed = weights
+    else:
+        weighted, matters = np.zeros((len(weights), 1)), weights != 0
+        signed = np.where(flip, -weights, weights)
+    shape = (codes.shape[1], int(np.prod(list(view.others.values()))))
+    scale = Scale.continuous()
+    verdicts = map_items(_Decided(resolved.targets, matters), [codes], shape=shape, dtype=scale.dtype)
+    operands = [codes] if scores is None else [codes, scores]
+    totals = map_items(
+        _RealSum(resolved.targets, weighted, signed), operands, shape=shape, dtype=np.dtype(np.float64)
+    )
+    return ItemLevel(verdicts, scale, 1, (0, *OUTCOMES.values()), totals)
+
+
+def scored(codes: Any, scores: Any) -> Any:
+    """Numbers of a continuous scale where the label says that there is one.
+
+    Parameters
+    ----------
+    codes, scores : array, shape (item, rater, cell)
+
+    Returns
+    -------
+    array of float64, shape (item, rater, cell)
+        NaN where there is no answer; infinite where there is an answer without a finite number, which the
+        pass reports.
+    """
+    return map_items(_scored, [codes, scores], shape=codes.shape[1:], dtype=np.dtype(np.float64))
+
+
+def _scored(codes: npt.NDArray[Any], scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    numbers = scores.astype(np.float64)
+    return np.where(to_codes(codes) == 0, np.where(np.isfinite(numbers), numbers, np.inf), np.nan)
+
+
+def _sum_rule(
+    resolved: Resolved, weights: npt.NDArray[np.float64], flip: npt.NDArray[np.bool_]
+) -> tuple[Scale, _SumVerdict]:
+    weighted = _weighted_scores(resolved, weights, flip).astype(np.int64)
     sums = {0}
     for row in weighted:
         sums = {total + int(score) for total in sums for score in set(row.tolist())}

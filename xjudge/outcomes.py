@@ -18,7 +18,7 @@ from xjudge.schema import check_dataset
 from xjudge.statistics.counts import Axes, Request, margins, outside, pairs
 from xjudge.view import View, as_dataset, checked_dataset
 
-__all__ = ["Cases", "check_values", "mask", "rates", "validate"]
+__all__ = ["Cases", "check_numbers", "check_values", "mask", "rates", "validate"]
 
 Outcome = Literal["answered", "ca", "invalid", "missing"]
 
@@ -155,12 +155,7 @@ def check_values(view: View, rows: npt.NDArray[np.int64]) -> None:
         return
     parts = []
     for rater, cell, code, count in rows[:3].tolist():
-        place = f"rater {view.raters[rater]!s}"
-        if view.rest:
-            position = np.unravel_index(cell, tuple(view.rest.values()))
-            place += "".join(
-                f", {dim} {view.names(dim)[index]!s}" for dim, index in zip(view.rest, position, strict=True)
-            )
+        place = _place(view, rater, cell)
         shown = "a number that is not integral" if code == np.iinfo(np.int32).min else f"code {code}"
         parts.append(f"{shown} ({place}: {count} labels)")
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
@@ -168,6 +163,36 @@ def check_values(view: View, rows: npt.NDArray[np.int64]) -> None:
         f"`label` holds codes that are neither a category of {view.scale!r} (0 to "
         f"{view.scale.n_categories - 1}) nor missing (-1), CA (-2) or invalid (-3): {'; '.join(parts)}{more}."
     )
+
+
+def check_numbers(view: View, rows: npt.NDArray[np.int64]) -> None:
+    """Raise where an answer on a continuous scale has no finite number, naming rater, criterion and count.
+
+    Parameters
+    ----------
+    view : View
+    rows : ndarray of int, shape (found, 3)
+        Rater, cell, count, as :data:`xjudge.statistics.score_counts.NOT_FINITE` gives them.
+    """
+    if not len(rows):
+        return
+    parts = [f"{_place(view, rater, cell)}: {count} answers" for rater, cell, count in rows[:3].tolist()]
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    raise VocabularyError(
+        f"`score` has no finite number where `label` says that there is an answer "
+        f"({'; '.join(parts)}{more}); set `label` to missing (-1), CA (-2) or invalid (-3) there."
+    )
+
+
+def _place(view: View, rater: int, cell: int) -> str:
+    """Rater and criterion in words."""
+    place = f"rater {view.raters[rater]!s}"
+    if view.rest:
+        position = np.unravel_index(cell, tuple(view.rest.values()))
+        place += "".join(
+            f", {dim} {view.names(dim)[index]!s}" for dim, index in zip(view.rest, position, strict=True)
+        )
+    return place
 
 
 def validate(data: xr.Dataset | xr.DataArray) -> xr.Dataset:

@@ -211,6 +211,27 @@ class View:
         """Dims that no verb consumes, with their sizes: beyond item, rater and criterion."""
         return {dim: size for dim, size in self.rest.items() if dim != "criterion"}
 
+    @property
+    def scores(self) -> Any:
+        """Numbers (item, rater, cell) of a continuous scale, lazy where they are.
+
+        Raises
+        ------
+        StructureError
+            Where the dataset has none, or they do not stand beside the labels.
+        """
+        if "score" not in self.data.variables:
+            raise StructureError(
+                "A continuous scale keeps its numbers in a variable `score` beside `label`; there is none."
+            )
+        variable, label = self.data["score"].variable, self.data["label"].variable
+        if set(variable.dims) != set(label.dims) or variable.dtype.kind not in "iuf":
+            raise StructureError(
+                f"`score` holds {variable.dtype} on {variable.dims}; it should be numbers on {label.dims}."
+            )
+        array = one_chunk_beside_items(variable.transpose("item", "rater", *self.rest).data)
+        return array.reshape(self.codes.shape)
+
     def cells_apart(self, array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
         """Split the cell axis of an array into the dims it stands for."""
         shape = array.shape

@@ -12,6 +12,7 @@ from xjudge.columns import criterion_weights
 from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import agreement_weights, texts
 from xjudge.labelled._intervals import Intervals, coefficient
+from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
@@ -37,6 +38,13 @@ def sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
 
 
 def weight_matrices(weights: Any, costs: Any, plan: Plan) -> Weights:
+    if plan.scores is not None:
+        if weights is not None or costs is not None:
+            raise ProtocolError(
+                f"`weights` and `costs` are of categories, and under {plan.resolved.protocol!r} the scale is "
+                f"{plan.scale!r}."
+            )
+        return {"": None}
     if not isinstance(costs, Mapping):
         return {"": agreement_weights(weights, costs, plan.scale, plan.outcomes)}
     if not costs:
@@ -55,8 +63,9 @@ def evaluated(
     min_overlap: int,
     *,
     macro: bool,
+    numbers: Numbers | None = None,
 ) -> dict[str, Any]:
-    """Values, reasons and counts of one protocol."""
+    """Values, reasons and counts of one protocol; its statistics are of ``numbers`` on a continuous scale."""
     counting = intervals.counting
     view, sides = counting.view, counting.sides
     raw, items = counting.raw(plan, counted), counting.items(plan, counted)
@@ -76,9 +85,16 @@ def evaluated(
     out: dict[str, npt.NDArray[Any]] = {}
     estimates: dict[str, Floats] = {}
     included = []
+    in_numbers = {} if numbers is None else numbers.evaluated(counted)
+
+    def of(name: str, matrix: Floats | None) -> tuple[Floats, npt.NDArray[np.int8]]:
+        if name in in_numbers:
+            return in_numbers[name]
+        return coefficient(name, matrix, plan.scale.scores).value(table)
+
     for name in names:
         value, reason, n_included = _value(
-            counting, plan, name, weights, table=table, used=used, eligible=eligible, min_overlap=min_overlap
+            counting, plan, name, weights, of=of, used=used, eligible=eligible, min_overlap=min_overlap
         )
         by_costs = value.ndim - used.ndim
         estimates[name] = np.where(reason == 0, value, np.nan)
@@ -86,7 +102,10 @@ def evaluated(
         out[f"{name}_reason"] = texts(on_dims(reason, by_costs))
         included.append(on_dims(n_included, by_costs))
     n_items = over_criteria(used) if items is None else items
-    if intervals.sampling.method is not None:
+    if intervals.sampling.method is not None and numbers is not None:
+        found = numbers.sampled(counted, estimates, n_items)
+        out |= {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found.items()}
+    elif intervals.sampling.method is not None:
         totals = over_criteria(raw.sum((-2, -1)))
         out |= _sampled(intervals, plan, counted, names, estimates, apart, weights, n_items, totals, on_dims)
     out["n"] = on_dims(over_criteria(used))
@@ -144,7 +163,7 @@ def _value(
     name: str,
     weights: Weights,
     *,
-    table: Ints,
+    of: Callable[[str, Floats | None], tuple[Floats, npt.NDArray[np.int8]]],
     used: Ints,
     eligible: Ints,
     min_overlap: int,
@@ -153,7 +172,7 @@ def _value(
     view, sides = counting.view, counting.sides
     found = []
     for matrix in weights.values():
-        value, reason = coefficient(name, matrix, plan.scale.scores).value(table)
+        value, reason = of(name, matrix)
         reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
         thin = (reason == 0) & (used < min_overlap)
         reason = np.where(thin, np.int8(Reason.BELOW_MIN_OVERLAP), reason)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError, StructureError
+from xjudge.errors import ProtocolError
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import share
 from xjudge.labelled._sampling import Sampling, transform
@@ -93,9 +93,10 @@ class Intervals:
         if sampling.method is None:
             return
         if sampling.resample == "clusters":
-            self._clusters()
+            self.n_clusters = counting.clusters()
         for plan in counting.plans:
-            self._ask(plan)
+            if plan.scores is None:
+                self._ask(plan)
 
     # ----------------------------------------------------------------------------------------- what is needed
 
@@ -148,21 +149,6 @@ class Intervals:
             request = patterns(**sides, n_columns=(n[0], n[1]))
         self._asked[key] = len(counting.requests)
         counting.requests.append(request)
-
-    def _clusters(self) -> None:
-        view = self.counting.view
-        if "cluster" not in view.data.coords:
-            raise StructureError(
-                '`resample="clusters"` needs a coordinate `cluster(item)`: '
-                '`ds.assign_coords(cluster=("item", ...))`.'
-            )
-        codes, values, dropped = view.groups("cluster")
-        if dropped:
-            raise StructureError(
-                f"The coordinate `cluster` is null for {dropped} items; every item needs one."
-            )
-        self.counting.arrays["cluster"] = codes
-        self.n_clusters = len(values)
 
     # --------------------------------------------------------------------------------------- what is made
 

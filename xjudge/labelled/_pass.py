@@ -1,30 +1,32 @@
-"""The pass behind tables, agreement and sweeps: which columns meet, what is counted, how it is collapsed.
+"""The pass behind the verbs: which columns meet, what is counted, how it is collapsed.
 
-For every protocol a :class:`Plan` says which arrays stand on the two sides and how their raw axes collapse
-to the protocol's categories; :class:`Pass` counts for all plans in one pass over items.
+:class:`Labels` makes the columns of protocols and runs the pass. For two raters a :class:`Plan` says which
+arrays stand on the two sides and how their raw axes collapse to the protocol's categories; :class:`Pass`
+counts for all plans in one pass over items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from xjudge.codes import N_OUTCOMES, raw_index
-from xjudge.columns import extracted, item_level, majority, paired
-from xjudge.errors import ProtocolError
+from xjudge.columns import extracted, item_level, majority, paired, scored
+from xjudge.errors import ProtocolError, StructureError
 from xjudge.labelled._sides import Sides
 from xjudge.lazy import reduce_items
-from xjudge.outcomes import Cases, check_values
+from xjudge.outcomes import Cases, check_numbers, check_values
 from xjudge.protocol import Cut, Resolved
 from xjudge.scale import Category, Scale
 from xjudge.statistics.counts import Request, item_support, outside, pairs
+from xjudge.statistics.score_counts import not_finite
 from xjudge.view import View
 
-__all__ = ["Pass", "Plan"]
+__all__ = ["Columns", "Labels", "Pass", "Plan"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -53,6 +55,8 @@ class Plan:
         Name of the array of raw labels: ``codes``, or what an extraction rule read.
     paired : bool
         Whether the right columns are pairs of raters.
+    scores : str, optional
+        Name of the array of numbers beside the labels, on a continuous scale.
     """
 
     resolved: Resolved
@@ -66,6 +70,7 @@ class Plan:
     outcomes: tuple[Category, ...]
     labels: str
     paired: bool = False
+    scores: str | None = None
 
     @property
     def aggregate(self) -> str | None:
@@ -130,8 +135,154 @@ def _matrix(targets: Sequence[int], n_categories: int) -> Ints:
     return out
 
 
-class Pass:
-    """The counts that any number of protocols need, from one pass.
+class Columns(NamedTuple):
+    """The columns of a protocol: one for each rater.
+
+    Parameters
+    ----------
+    name : str
+        Of the array of codes.
+    scale : Scale
+        What the codes come to: of the protocol, or the item scale.
+    targets : tuple of int
+        Per place of the raw axis the category, or a negative outcome.
+    n_criteria : int
+    outcomes : tuple
+        Categories that are outcomes.
+    labels : str
+        Name of the array of raw labels: ``codes``, or what an extraction rule read.
+    scores : str, optional
+        Name of the array of numbers, on a continuous scale.
+    """
+
+    name: str
+    scale: Scale
+    targets: tuple[int, ...]
+    n_criteria: int
+    outcomes: tuple[Category, ...]
+    labels: str
+    scores: str | None
+
+
+class Labels:
+    """The columns that protocols ask for, and the one pass over them.
+
+    Parameters
+    ----------
+    view : View
+    protocols : sequence of Resolved
+    by : str, optional
+        An item coordinate to slice on.
+    seed : int
+        For labels that a protocol samples from probabilities.
+    """
+
+    def __init__(
+        self, view: View, protocols: Sequence[Resolved], by: str | None = None, seed: int = 0
+    ) -> None:
+        self.view, self.seed = view, seed
+        self.cases = Cases(view, [p.protocol for p in protocols], by)
+        self.requests: list[Request] = [outside(view.scale.n_categories)]
+        self.arrays: dict[str, Any] = {"codes": view.codes}
+        self._names: dict[Any, Any] = {}
+
+    def _once(self, key: Any, make: Callable[[str], Any]) -> Any:
+        """A column family, made once for all the protocols that share it."""
+        if key not in self._names:
+            self._names[key] = make(f"{key[0]}:{len(self._names)}")
+        return self._names[key]
+
+    def columns_of(self, resolved: Resolved) -> Columns:
+        """The columns of a protocol; the arrays are made where they are new."""
+        protocol = resolved.protocol
+        name, scale, targets, n_criteria = "codes", resolved.scale, resolved.targets, self.view.n_criteria
+        outcomes = resolved.outcome_categories
+        scores = None
+        if self.view.scale.kind == "continuous":
+            scores = self._once(("score",), self._scored)
+        if protocol.extraction is not None:
+            # a cut is read on the protocol's own categories, the other rules on those of the data
+            read_on = resolved.targets if isinstance(protocol.extraction, Cut) else ()
+            name = self._once(("extracted", protocol.extraction, read_on), self._extracted(resolved))
+        labels = name
+        if protocol.aggregate == "item":
+            key = "item", name, protocol.item_rule, protocol.criterion_weights, resolved.targets, protocol.ca
+            made = self._once((*key, protocol.invalid), self._item(resolved, name, scores))
+            name, scale, targets, outcomes, scores = made
+            n_criteria = 1
+        return Columns(name, scale, targets, n_criteria, outcomes, labels, scores)
+
+    def _scored(self, name: str) -> str:
+        self.arrays[name] = scored(self.view.codes, self.view.scores)
+        self.requests.append(not_finite(name))
+        self._names["not finite"] = len(self.requests) - 1
+        return name
+
+    def _extracted(self, resolved: Resolved) -> Callable[[str], str]:
+        def make(name: str) -> str:
+            self.arrays[name] = extracted(self.view, resolved, self.seed)
+            return name
+
+        return make
+
+    def _item(self, resolved: Resolved, labels: str, scores: str | None) -> Callable[[str], tuple[Any, ...]]:
+        def make(name: str) -> tuple[Any, ...]:
+            numbers = None if scores is None else self.arrays[scores]
+            made = item_level(self.view, resolved, self.arrays[labels], numbers)
+            self.arrays[name] = made.codes
+            sums = None
+            if made.scores is not None:
+                sums = f"score of {name}"
+                self.arrays[sums] = made.scores
+            return name, made.scale, made.targets, made.scale.categories[made.n_categories :], sums
+
+        return make
+
+    def run(self, finish: Callable[[list[Any]], dict[str, Any]], compute: bool) -> dict[str, Any]:
+        """Count and finish; see :func:`xjudge.lazy.reduce_items`."""
+
+        def checked(counted: list[Any]) -> dict[str, Any]:
+            check_values(self.view, counted[0])
+            if "not finite" in self._names:
+                check_numbers(self.view, counted[self._names["not finite"]])
+            return finish(counted)
+
+        needed = {
+            request.options.get(side) for request in self.requests for side in ("left", "right", "scores")
+        }
+        arrays = {
+            name: a for name, a in self.arrays.items() if name in needed or name in ("codes", "cluster")
+        }
+        out = reduce_items(
+            self.requests, arrays | self.cases.arrays, checked, axes=self.cases.axes, compute=compute
+        )
+        self.cases.warn()
+        return out
+
+    def clusters(self) -> int:
+        """Number of clusters, of the coordinate ``cluster(item)``; their numbers join the pass.
+
+        Raises
+        ------
+        StructureError
+            Without the coordinate, and where an item has no cluster.
+        """
+        if "cluster" not in self.view.data.coords:
+            raise StructureError(
+                '`resample="clusters"` needs a coordinate `cluster(item)`: '
+                '`ds.assign_coords(cluster=("item", ...))`.'
+            )
+        codes, values, dropped = self.view.groups("cluster")
+        if dropped:
+            raise StructureError(
+                f"The coordinate `cluster` is null for {dropped} items; every item needs one."
+            )
+        self.arrays["cluster"] = codes
+        return len(values)
+
+
+class Pass(Labels):
+    """The counts of two raters that any number of protocols need, from one pass.
 
     Parameters
     ----------
@@ -147,37 +298,23 @@ class Pass:
     def __init__(
         self, view: View, protocols: Sequence[Resolved], sides: Sides, by: str | None = None, seed: int = 0
     ) -> None:
-        self.view, self.sides, self.seed = view, sides, seed
-        self.cases = Cases(view, [p.protocol for p in protocols], by)
-        self.requests: list[Request] = [outside(view.scale.n_categories)]
-        self.arrays: dict[str, Any] = {"codes": view.codes}
-        self._names: dict[Any, Any] = {}
+        super().__init__(view, protocols, by, seed)
+        self.sides = sides
         self._asked: dict[Any, int] = {}
         self.plans = [self._plan(resolved) for resolved in protocols]
         for plan in self.plans:
             self._ask(plan)
 
-    def _once(self, key: Any, make: Callable[[str], Any]) -> Any:
-        """A column family, made once for all the protocols that share it."""
-        if key not in self._names:
-            self._names[key] = make(f"{key[0]}:{len(self._names)}")
-        return self._names[key]
-
     def _plan(self, resolved: Resolved) -> Plan:
-        protocol = resolved.protocol
-        name, scale, targets, n_criteria = "codes", resolved.scale, resolved.targets, self.view.n_criteria
-        outcomes = resolved.outcome_categories
-        if protocol.extraction is not None:
-            # a cut is read on the protocol's own categories, the other rules on those of the data
-            read_on = resolved.targets if isinstance(protocol.extraction, Cut) else ()
-            name = self._once(("extracted", protocol.extraction, read_on), self._extracted(resolved))
-        labels = name
-        if protocol.aggregate == "item":
-            key = "item", name, protocol.item_rule, protocol.criterion_weights, resolved.targets, protocol.ca
-            name, scale, targets, outcomes = self._once((*key, protocol.invalid), self._item(resolved, name))
-            n_criteria = 1
-        dims = tuple(self.view.rest)
+        columns = self.columns_of(resolved)
+        name, scale, targets = columns.name, columns.scale, columns.targets
         left, left_targets, right, right_targets = name, targets, name, targets
+        if columns.scores is not None and (self.sides.kind == "majority" or self.sides.pairs):
+            what = "A majority reference" if self.sides.kind == "majority" else "This comparison"
+            raise ProtocolError(
+                f"{what} needs categories, and under {resolved.protocol!r} the scale is {scale!r}. Take "
+                "reference='each' or 'pooled' and xj.agreement."
+            )
         if self.sides.kind == "majority":
             left = self._once(("majority", name, targets), self._majority(name, targets))
             left_targets = _own_axis(scale.n_categories)
@@ -191,27 +328,13 @@ class Pass:
             right,
             left_targets,
             right_targets,
-            n_criteria,
-            dims,
-            outcomes,
-            labels,
+            columns.n_criteria,
+            tuple(self.view.rest),
+            columns.outcomes,
+            columns.labels,
             paired=bool(self.sides.pairs),
+            scores=columns.scores,
         )
-
-    def _extracted(self, resolved: Resolved) -> Callable[[str], str]:
-        def make(name: str) -> str:
-            self.arrays[name] = extracted(self.view, resolved, self.seed)
-            return name
-
-        return make
-
-    def _item(self, resolved: Resolved, labels: str) -> Callable[[str], tuple[Any, ...]]:
-        def make(name: str) -> tuple[Any, ...]:
-            made = item_level(self.view, resolved, self.arrays[labels])
-            self.arrays[name] = made.codes
-            return name, made.scale, made.targets, made.scale.categories[made.n_categories :]
-
-        return make
 
     def _majority(self, voters: str, targets: tuple[int, ...]) -> Callable[[str], str]:
         def make(name: str) -> str:
@@ -278,23 +401,6 @@ class Pass:
             return None
         usable = [tuple(target >= 0 for target in t) for t in (plan.left_targets, plan.right_targets)]
         return "items", plan.left, plan.right, *usable, join
-
-    def run(self, finish: Callable[[list[Any]], dict[str, Any]], compute: bool) -> dict[str, Any]:
-        """Count and finish; see :func:`xjudge.lazy.reduce_items`."""
-
-        def checked(counted: list[Any]) -> dict[str, Any]:
-            check_values(self.view, counted[0])
-            return finish(counted)
-
-        needed = {request.options.get(side) for request in self.requests for side in ("left", "right")}
-        arrays = {
-            name: a for name, a in self.arrays.items() if name in needed or name in ("codes", "cluster")
-        }
-        out = reduce_items(
-            self.requests, arrays | self.cases.arrays, checked, axes=self.cases.axes, compute=compute
-        )
-        self.cases.warn()
-        return out
 
     def raw(self, plan: Plan, counted: list[Any]) -> Ints:
         """Raw tables ``(..., criterion, other, A, B, place, place)``; A is 1 unless it is a dim."""

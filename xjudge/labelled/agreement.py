@@ -18,6 +18,7 @@ from xjudge.labelled._common import (
 )
 from xjudge.labelled._evaluation import evaluated, sampling_attrs, weight_matrices
 from xjudge.labelled._intervals import Intervals
+from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._sampling import Sampling
@@ -360,13 +361,16 @@ def _agreement(
     matrices = [weight_matrices(weights, costs, plan) for plan in counting.plans]
     sampling.check(names, [plan.aggregate for plan in counting.plans])
     intervals = Intervals(counting, sampling)
+    numbers = [
+        None if plan.scores is None else Numbers(counting, plan, sampling, names) for plan in counting.plans
+    ]
     many = verb == "sweep"
     macro = any(plan.aggregate == "macro" for plan in counting.plans)
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         found = [
-            evaluated(intervals, plan, counted, names, matrix, min_overlap, macro=macro)
-            for plan, matrix in zip(counting.plans, matrices, strict=True)
+            evaluated(intervals, plan, counted, names, matrix, min_overlap, macro=macro, numbers=own)
+            for plan, matrix, own in zip(counting.plans, matrices, numbers, strict=True)
         ]
         return _stacked(found) if many else found[0]
 

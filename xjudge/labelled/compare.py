@@ -400,6 +400,10 @@ def rank(
     sampling = Sampling("percentile", resample, 0.95, n_resamples, seed)
     counting = Pass(view, [resolved], sides, by, seed)
     (plan,) = counting.plans
+    if plan.scores is not None:
+        raise ProtocolError(
+            f"`rank` needs categories, and under {chosen!r} the scale is {plan.scale!r}; see xj.agreement."
+        )
     (name,) = chosen_statistics(statistic, [(chosen, plan.scale)])
     intervals = Intervals(counting, sampling, joint=True)
     matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)

@@ -8,7 +8,8 @@ requests of a pass over one block, with leading axes ``population`` and ``group`
 
 A block is a mapping from names to arrays whose first axis is the item. The array ``codes`` has shape
 ``(item, rater, cell)``, a cell being a criterion (times any further dims). The names ``group`` (item,) and
-``population`` (item, P) or (item, P, cell) are reserved for the leading axes.
+``population`` (item, P) or (item, P, cell) are reserved for the leading axes; arrays whose name begins with
+``score`` hold numbers, NaN where there is none, and all others hold codes.
 """
 
 from __future__ import annotations
@@ -187,7 +188,8 @@ def _objects(slots: list[list[Any]]) -> npt.NDArray[np.object_]:
 
 
 def _readable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return array if name in ("group", "population", "score") else to_codes(array)
+    """Labels as codes; numbers (arrays whose name begins with ``score``) as they are."""
+    return array if name in ("group", "population") or name.startswith("score") else to_codes(array)
 
 
 def _slots(axes: Axes, arrays: Block) -> Iterator[list[Block]]:
