@@ -22,6 +22,8 @@ from slow_panel import (
 
 from xjudge.errors import DependencyError, OverlapError, ProtocolError, StructureError, XJudgeWarning
 from xjudge.statistics import panel
+from xjudge.statistics._panel_pool import constraints_of, prepare_pool
+from xjudge.statistics._panel_search import _branch_and_bound
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 NEEDS_NUMBA = pytest.mark.skipif(not HAS_NUMBA, reason="numba is absent")
@@ -218,12 +220,13 @@ def slow_all(pool, base: SlowPanel, k: int):  # type: ignore[no-untyped-def]
     return [slow_panel(pool, members) for members in order]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(100))
 def test_all_panels_against_exact_loops(seed: int) -> None:
     generator = np.random.default_rng(1000 + seed)
     N, m = int(generator.integers(3, 8)), int(generator.integers(1, 5))
     k = int(generator.integers(1, N + 1))
-    judges, counts, gold = random_pool(seed, N=N, m=m)
+    # Pools of few items are full of ties, which the order of changes decides.
+    judges, counts, gold = random_pool(seed, n=15 if seed % 2 else int(generator.integers(2, 6)), N=N, m=m)
     pool = slow_pool(judges, counts, gold)
     base = slow_panel(pool, slow_baseline(pool, k))
     panels = slow_all(pool, base, k)
@@ -389,6 +392,21 @@ def test_own_objective(search: str) -> None:
     assert members_of(found, "value") == candidates[int(np.argmax(values))]
     with pytest.raises(StructureError, match="one number each"):
         panel.select_panel(judges, shares(counts), gold, 3, rule=lambda q: 1.0)
+
+
+@pytest.mark.parametrize("search", ["swaps", "all"])
+def test_a_tie_goes_by_the_members_removed_before_those_added(search: str) -> None:
+    """S0 is {0, 1}; removing 0 for 3 and removing 1 for 2 cost the same, and the former is listed first."""
+    gold = np.zeros(8, dtype=int)
+    judges = np.ones((8, 4), dtype=int)
+    for judge, hits in enumerate((7, 6, 3, 2)):
+        judges[:hits, judge] = 0
+    h = np.full((8, 2), 0.5)
+    found = panel.select_panel(
+        judges, h, gold, 2, rule=lambda q: -((q.cost - 6.0) ** 2), costs=[1.0, 2.0, 5.0, 4.0], search=search
+    )
+    assert np.flatnonzero(found.member[0]).tolist() == [0, 1]
+    assert np.flatnonzero(found.member[1]).tolist() == [1, 3]
 
 
 def test_nothing_feasible() -> None:
@@ -590,10 +608,34 @@ def test_bounded_search_that_stops_keeps_its_word(rule: str) -> None:
     sentence = stopped.guarantee[1]
     assert sentence.startswith("best found")
     bound = float(sentence.rsplit(" ", 1)[1])
+    # Nothing is closed after so few nodes: the bound is beyond what was found.
     if rule == "A":
         assert every.quantities.participation_ratio[1] <= bound * (1 + 1e-5)
+        assert stopped.quantities.participation_ratio[1] < bound * (1 - 1e-5)
     else:
         assert every.quantities.distributional_error[1] >= bound * (1 - 1e-5)
+        assert stopped.quantities.distributional_error[1] > bound * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("rule", "row"), [("A", 0), ("E", 1)])
+def test_branch_and_bound_needs_no_head_start(seed: int, rule: str, row: int) -> None:
+    """From no panel at all, and so by its bounds alone, it ends at the least sum of all panels beyond S0."""
+    judges, counts, gold = random_pool(seed, n=40, N=10)
+    h = shares(counts)
+    every = panel.select_panel(judges, h, gold, 4, rule=rule, search="all")
+    pool = prepare_pool(judges, h, gold)
+    free = constraints_of(10, 4)
+    matrix = pool.matrices[row]
+    none = np.zeros((0, 4), dtype=np.int64)
+    objective = (matrix, np.arange(10))
+    found = _branch_and_bound(pool, 4, free, rule, int(every.quantities.score[0]), none, objective, 10**6)
+    assert len(found.members) == every.found[1]
+    if every.found[1]:
+        members = np.flatnonzero(every.member[1])
+        assert matrix[np.ix_(found.members[0], found.members[0])].sum() == pytest.approx(
+            matrix[np.ix_(members, members)].sum()
+        )
 
 
 def test_bounded_search_beyond_enumeration() -> None:
