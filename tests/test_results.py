@@ -49,7 +49,7 @@ def test_every_result_goes_through_netcdf(ds: xr.Dataset, name: str, tmp_path: P
         assert read.attrs == result.attrs
 
 
-@pytest.mark.filterwarnings("ignore:The data type:zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.filterwarnings("ignore:The data type")
 @pytest.mark.filterwarnings("ignore:.*Zarr format 3 specification:FutureWarning")
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
 @pytest.mark.parametrize("zarr_format", [2, 3])
