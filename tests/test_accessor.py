@@ -15,7 +15,9 @@ import xjudge as xj
 
 VERBS = (
     "agreement",
+    "breakdown",
     "compare",
+    "coverage_bounds",
     "disagreements",
     "join",
     "mask",

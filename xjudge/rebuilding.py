@@ -12,6 +12,7 @@ import xarray as xr
 from xjudge.errors import StructureError, listing
 from xjudge.labelled._common import version
 from xjudge.labelled.agreement import agreement, sweep, tables
+from xjudge.labelled.bounds import breakdown, coverage_bounds
 from xjudge.outcomes import rates
 from xjudge.protocol import Protocol
 from xjudge.view import View
@@ -20,12 +21,15 @@ __all__ = ["rebuild"]
 
 _VERBS: dict[str, Callable[..., xr.Dataset]] = {
     "agreement": agreement,
+    "breakdown": breakdown,
+    "coverage_bounds": coverage_bounds,
     "rates": rates,
     "sweep": sweep,
     "tables": tables,
 }
 _PLAIN = ("reference", "by", "min_overlap", "seed", "resample", "level", "n_resamples")
-_JSON = ("judges", "humans", "raters", "statistic", "weights", "costs")
+_NUMBERS = ("max_share", "threshold")
+_JSON = ("judges", "humans", "raters", "statistic", "weights", "costs", "unresolved")
 
 
 def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
@@ -69,7 +73,7 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
             f"{View.of(data).scale.to_json()}."
         )
     options: dict[str, Any] = {name: _plain(attrs[name]) for name in _PLAIN if name in attrs}
-    options |= {name: _read(attrs[name]) for name in _JSON if name in attrs}
+    options |= {name: _read(attrs[name]) for name in (*_JSON, *_NUMBERS) if name in attrs}
     if "interval" in attrs:
         options["interval"] = None if attrs["interval"] == "none" else str(attrs["interval"])
     if verb == "sweep":

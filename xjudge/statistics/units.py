@@ -7,6 +7,7 @@ sums alone; merged patterns and cluster sums give resampled replicates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -204,7 +205,7 @@ def _count_patterns(options: Options, block: Block) -> tuple[npt.NDArray[Any], I
     for side in ("left", "right"):
         codes, columns = block[options[side]], options[f"{side}_columns"]
         codes = codes if columns is None else codes[:, list(columns)]
-        both.append(codes.reshape(len(codes), -1))
+        both.append(codes.reshape(len(codes), math.prod(codes.shape[1:])))  # of no items too
     rows = np.concatenate(both, axis=1)
     rows = rows[(rows != MASKED).any(1)] if rows.shape[1] else rows
     return _merged(rows, np.ones(len(rows), dtype=np.int64))

@@ -1,0 +1,286 @@
+"""The numbers of ranges from what the pass counted: values, ends, counts, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xjudge.columns import criterion_weights
+from xjudge.errors import Reason
+from xjudge.labelled._bounds_ranges import Ends, Route, covered, n_open
+from xjudge.labelled._common import texts
+from xjudge.labelled._evaluation import averaged
+from xjudge.labelled._intervals import Intervals
+from xjudge.labelled._pass import Pass, Plan
+from xjudge.labelled._results import placed, share
+from xjudge.labelled._sampling import Sampling
+from xjudge.statistics.bounds import breakdown_with_reason
+from xjudge.statistics.identified import identified_interval
+from xjudge.statistics.resample import percentile_interval, undefined_share
+
+__all__ = ["Bounds", "overturned"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int8]
+
+
+class _Placing:
+    """Puts arrays on the result's dims, and sums counts over criteria where they are averaged."""
+
+    def __init__(self, counting: Pass, plan: Plan) -> None:
+        self.counting, self.plan = counting, plan
+
+    def on_dims(self, array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
+        counting = self.counting
+        return placed(
+            counting.view, counting.sides, array, criterion=self.plan.per_criterion, trailing=trailing
+        )
+
+    def pooled(self, counts: Ints) -> Ints:
+        """Counts (..., criterion, other, A, B) as the protocol reports them."""
+        return counts if self.plan.aggregate is None else counts.sum(-4, keepdims=True)
+
+    def table(self, apart: Ints) -> Ints:
+        """Tables (..., criterion, other, A, B, L, R) as the protocol evaluates them."""
+        return apart.sum(-6, keepdims=True) if self.plan.aggregate == "micro" else apart
+
+    def averaged(self, value: Floats, reason: Codes) -> tuple[Floats, Codes, Ints]:
+        """The mean over criteria under ``"macro"``, and how many it includes."""
+        if self.plan.aggregate != "macro":
+            return value, reason, (reason == 0).astype(np.int64)
+        weights = criterion_weights(self.counting.view, self.plan.resolved.protocol)
+        return averaged(weights, value, reason)
+
+
+def _counts_and_values(
+    place: _Placing, counted: list[Any], names: Sequence[str], weights: Floats | None, open_cases: Ints
+) -> tuple[dict[str, Any], Ints]:
+    """Counts, and the statistics on covered cases; also the eligible pairs as they are evaluated."""
+    counting, plan = place.counting, place.plan
+    raw = counting.raw(plan, counted)
+    eligible_apart = plan.eligible(raw)
+    table = place.table(plan.collapse(raw))
+    micro = plan.aggregate == "micro"
+    eligible = eligible_apart.sum(-4, keepdims=True) if micro else eligible_apart
+    out: dict[str, Any] = {}
+    for name in names:
+        value, reason = covered(name, weights).value(table)
+        reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
+        value, reason, _ = place.averaged(np.where(reason == 0, value, np.nan), reason)
+        out[name] = place.on_dims(np.where(reason == 0, value, np.nan))
+        out[f"{name}_reason"] = texts(place.on_dims(reason))
+    used = place.pooled(table.sum((-2, -1)))
+    items = counting.items(plan, counted)
+    out["n"] = place.on_dims(used)
+    out["n_items"] = place.on_dims(used if items is None else items)
+    out["n_eligible"] = place.on_dims(place.pooled(eligible_apart))
+    out["n_unresolved"] = place.on_dims(place.pooled(open_cases))
+    out["coverage"] = share(out["n"], out["n_eligible"])
+    if counting.sides.kind == "majority":
+        out["n_reference_ties"] = place.on_dims(place.pooled(raw[..., plan.tied, :].sum(-1)))
+    return out, eligible
+
+
+class Bounds:
+    """Ranges of statistics at shares, with what sampling does to them.
+
+    Parameters
+    ----------
+    counting : Pass
+    plan, opened : Plan
+        By exclusion, and with the unresolved cases.
+    routes : mapping
+        Where the range of each statistic comes from.
+    weights : ndarray, optional
+        Of kappa.
+    shares : sequence of float
+        Shares of the unresolved cases that are adversarial.
+    sampling : Sampling
+    drawn : sequence of str
+        The statistics whose ends are resampled.
+    many : bool
+        Whether shares are a dim of the result.
+    """
+
+    def __init__(
+        self,
+        counting: Pass,
+        plan: Plan,
+        opened: Plan,
+        routes: Mapping[str, Route],
+        weights: Floats | None,
+        shares: Sequence[float],
+        sampling: Sampling,
+        drawn: Sequence[str],
+        *,
+        many: bool,
+    ) -> None:
+        self.counting, self.plan, self.opened, self.routes = counting, plan, opened, routes
+        self.weights, self.shares, self.sampling, self.many = weights, shares, sampling, many
+        self.drawn = [] if sampling.method is None else list(drawn)
+        self.place = _Placing(counting, plan)
+        made: dict[Plan, Intervals] = {}
+        self.intervals: dict[str, Intervals] = {}
+        for name in self.drawn:
+            route = routes[name]
+            if route.plan not in made:
+                made[route.plan] = Intervals(route.counting, sampling)
+            self.intervals[name] = made[route.plan]
+
+    def trailing(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Dims after those of the sides, by variable."""
+        by_share = ("max_share",) if self.many else ()
+        out: dict[str, tuple[str, ...]] = {"n_criteria_included": ("statistic",)}
+        for name in names:
+            out |= {f"{name}_{end}": by_share for end in ("range_kind", "range_reason", "undefined")}
+            out |= {
+                f"{name}_{end}": (*by_share, "bound") for end in ("range", "range_interval", "value_interval")
+            }
+        return out
+
+    def made(self, counted: list[Any]) -> dict[str, Any]:
+        """Everything of the result, by variable."""
+        by_vote = self.counting.sides.kind == "majority"
+        route = self.routes["accuracy"] if by_vote else Route(self.counting, self.opened, _no_ends)
+        names = list(self.routes)
+        out, eligible = _counts_and_values(self.place, counted, names, self.weights, n_open(route, counted))
+        included = []
+        for name in names:
+            found, n_included = self._ranges(name, counted, eligible)
+            out |= found
+            included.append(n_included)
+        if self.plan.aggregate == "macro":
+            out["n_criteria"] = np.full_like(out["n"], self.plan.n_criteria)
+            out["n_criteria_included"] = np.stack(included, axis=-1)
+        return out
+
+    def _ranges(self, name: str, counted: list[Any], eligible: Ints) -> tuple[dict[str, Any], Ints]:
+        """The range of one statistic at every share, with intervals where it is drawn."""
+        route, place = self.routes[name], self.place
+        raw = route.counting.raw(route.plan, counted)
+        apart = route.plan.collapse(raw)
+        table = place.table(apart)
+        at_shares = [self._at_share(route, table, one, eligible) for one in self.shares]
+        lower, upper, sharp, reason = (
+            np.stack(part, axis=-1) for part in zip(*(e for e, _ in at_shares), strict=True)
+        )
+        out = {
+            f"{name}_range": np.stack([lower, upper], axis=-1),
+            f"{name}_range_kind": np.where(sharp, "sharp", "outer"),
+            f"{name}_range_reason": texts(reason),
+        }
+        if name in self.drawn:
+            totals = place.pooled(raw.sum((-2, -1)))
+            out |= self._sampled(name, counted, apart, totals, lower, upper)
+        n_included = at_shares[int(np.argmax(self.shares))][1]
+        return {key: self._on_dims(key, array) for key, array in out.items()}, place.on_dims(n_included)
+
+    def _on_dims(self, key: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Place an array (..., criterion, other, A, B, share[, bound])."""
+        bound = int(key.endswith(("_range", "_interval")))
+        if self.many:
+            return self.place.on_dims(array, 1 + bound)
+        return self.place.on_dims(array[..., 0, :] if bound else array[..., 0], bound)
+
+    def _at_share(self, route: Route, table: Ints, one: float, eligible: Ints) -> tuple[Ends, Ints]:
+        ends = route.ends(table, one)
+        reason = np.where(
+            (ends.reason == Reason.NO_OVERLAP) & (eligible > 0), np.int8(Reason.NO_JOINT_ANSWERS), ends.reason
+        )
+        lower, _, _ = self.place.averaged(ends.lower, reason)
+        upper, mean_reason, included = self.place.averaged(ends.upper, reason)
+        sharp = ends.sharp
+        if self.plan.aggregate == "macro":
+            sharp = (sharp | (reason != 0)).all(-4, keepdims=True)
+            # a criterion that cannot say what follows the covered cases is not just left out
+            unknown = (reason == Reason.NO_COVERED_CASE).any(-4, keepdims=True)
+            mean_reason = np.where(unknown, np.int8(Reason.NO_COVERED_CASE), mean_reason)
+        defined = mean_reason == 0
+        return (
+            Ends(np.where(defined, lower, np.nan), np.where(defined, upper, np.nan), sharp, mean_reason),
+            included,
+        )
+
+    def _sampled(
+        self, name: str, counted: list[Any], apart: Ints, totals: Ints, lower: Floats, upper: Floats
+    ) -> dict[str, Floats]:
+        """Intervals of the ends at every share, from resamples that both ends share."""
+        route, level = self.routes[name], self.sampling.level
+        statistics, values = {}, {}
+        for position, one in enumerate(self.shares):
+            for end, value in (("lower", lower), ("upper", upper)):
+                statistics[f"{end} {position}"] = route.end(one, upper=end == "upper")
+                values[f"{end} {position}"] = value[..., position]
+        drawn = self.intervals[name].replicates(route.plan, counted, values, apart, statistics, totals)
+        whole, single, undefined = [], [], []
+        for position in range(len(self.shares)):
+            low, high = drawn[f"lower {position}"], drawn[f"upper {position}"]
+            none = np.isnan(lower[..., position])
+            ends = percentile_interval(low, level).lower, percentile_interval(high, level).upper
+            whole.append(np.where(none[..., None], np.nan, np.stack(ends, axis=-1)))
+            one_value = identified_interval(
+                lower[..., position], upper[..., position], _spread(low), _spread(high), level
+            )
+            single.append(np.stack(_reachable(name, self.weights, *one_value), axis=-1))
+            undefined.append(np.where(none, np.nan, undefined_share(low)))
+        return {
+            f"{name}_range_interval": np.stack(whole, axis=-2),
+            f"{name}_value_interval": np.stack(single, axis=-2),
+            f"{name}_undefined": np.stack(undefined, axis=-1),
+        }
+
+
+def _no_ends(table: npt.NDArray[Any], share: float) -> Ends:
+    raise TypeError("only the counts of this route are of use")
+
+
+def _spread(replicates: Floats) -> Floats:
+    """Standard deviation of the defined replicates; NaN for fewer than two."""
+    known = ~np.isnan(replicates)
+    n = known.sum(0)
+    some = np.where(known, replicates, 0.0)
+    mean = some.sum(0) / np.maximum(n, 1)
+    square = (np.where(known, some - mean, 0.0) ** 2).sum(0)
+    return np.where(n > 1, np.sqrt(square / np.maximum(n - 1, 1)), np.nan)
+
+
+def _reachable(name: str, weights: Floats | None, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Cut an interval where the statistic ends: weighted kappa has no lower limit."""
+    least = {"kappa": -1.0 if weights is None else -np.inf, "phi": -1.0}.get(name, 0.0)
+    return np.maximum(lower, least), np.minimum(upper, 1.0)
+
+
+# -------------------------------------------------------------------------------------------------- breakdown
+
+
+def overturned(
+    counting: Pass,
+    plan: Plan,
+    opened: Plan,
+    counted: list[Any],
+    statistic: str,
+    thresholds: Floats,
+    *,
+    many: bool,
+) -> dict[str, Any]:
+    """Breakdown shares at thresholds, with counts and the statistic on covered cases."""
+    place = _Placing(counting, plan)
+    route = Route(counting, opened, _no_ends)
+    out, eligible = _counts_and_values(place, counted, [statistic], None, n_open(route, counted))
+    table = place.table(opened.collapse(counting.raw(opened, counted)))
+    found = breakdown_with_reason(table[..., None, :, :], statistic, thresholds)
+    reason = np.where(eligible[..., None] == 0, np.int8(Reason.NO_OVERLAP), found.reason)
+    least = found.share
+    if not many:
+        return {
+            "breakdown": place.on_dims(least[..., 0]),
+            "breakdown_reason": texts(place.on_dims(reason[..., 0])),
+        } | out
+    return {
+        "breakdown": place.on_dims(least, 1),
+        "breakdown_reason": texts(place.on_dims(reason, 1)),
+    } | out
