@@ -301,10 +301,11 @@ def _histograms(
             rows = right.block(items, cells)[0]
             codes_b = {group: _joint_code(rows, group, right, dtype) for group in seconds}
         lane = np.arange(rows.shape[1]).astype(dtype) % n_lanes * span_a
-        in_lanes = {a: codes_a[a] + lane for a in firsts}
+        shifted = {a: (codes_a[a] + lane) * dtype.type(span_b) for a in firsts}
+        code = np.empty_like(lane)
         for (a, b), counts in zip(joint, out, strict=True):
-            code = in_lanes[a] * dtype.type(span_b) + codes_b[b] if b else in_lanes[a]
-            counts += np.bincount(code, minlength=len(counts))
+            pattern = np.add(shifted[a], codes_b[b], out=code) if b else shifted[a]
+            counts += np.bincount(pattern, minlength=len(counts))
     return out.reshape(len(joint), n_lanes, span_a, span_b).sum(1)
 
 
