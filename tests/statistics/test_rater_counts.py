@@ -123,6 +123,8 @@ def test_distinct_units(
             unit = slow_vector(row, chosen["n_categories"]) if counts else tuple(row)
             expected[int(cluster[item]) if clusters else None, (unit,)] += 1
         assert as_counter(found[cell]) == expected
+        asked = ((codes[:, :, cell] != -1).sum(1) >= 2).sum() if counts and not clusters else 0
+        assert found[cell].n_eligible == asked
 
 
 @pytest.mark.parametrize("counts", [True, False])
@@ -203,6 +205,7 @@ def test_units_outside_the_population_are_no_units() -> None:
     first, second = counted(unit_rows(**chosen, counts=True), [], codes=codes)[()]
     assert as_counter(first) == {(None, ((2, 0, 0),)): 1, (None, ((0, 0, 0),)): 1}
     assert as_counter(second) == {(None, ((0, 1, 0),)): 1}
+    assert (first.n_eligible, second.n_eligible) == (1, 0)
     (whole,) = counted(unit_rows(**chosen, counts=False, whole=True), [], codes=codes)[()]
     assert as_counter(whole) == {(None, ((0, 0), (1, -1))): 1, (None, ((-1, -1), (-1, -1))): 1}
 

@@ -182,7 +182,8 @@ def agreement_weights(
                 f"`{word}={given!r}` needs an ordered scale, and {scale!r} has no order. Give a matrix, or "
                 "declare the scale as ordinal."
             )
-    scores = scale.scores if scale.kind in ("ordinal", "interval", "binary") else None
+    # categories without numbers of their own stand at their positions, which each matrix counts its own way
+    scores = scale.scores if scale.kind == "interval" else None
     if word == "weights":
         return weight_matrix(given, scale.n_categories, scores)
     return weights_from_costs(cost_matrix(given, scale.n_categories, scores))

@@ -64,6 +64,10 @@ class PairKappas(ItemStatistic):
     def _weights(self) -> Float | None:
         return None if self.disagreement is None else 1.0 - self.disagreement
 
+    def included(self, sums: Float) -> npt.NDArray[np.int64]:
+        """Pairs of raters (...) with a defined kappa."""
+        return np.asarray((self._kappas(sums)[1].reason == 0).sum(-1), dtype=np.int64)
+
     def value(self, sums: Float) -> tuple[Float, Codes]:
         _, kappas = self._kappas(sums)
         defined = kappas.reason == 0

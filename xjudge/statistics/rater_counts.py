@@ -58,6 +58,8 @@ class UnitRows(NamedTuple):
     """Shape (row,): how many items have that row, at least 1."""
     cluster: Ints | None
     """Shape (row,): number of the cluster, where clusters were asked for."""
+    n_eligible: int
+    """Units that two raters or more were asked for; counted for plain count vectors, otherwise 0."""
 
 
 class SharedItems(NamedTuple):
@@ -146,14 +148,17 @@ def _codes(options: Options, block: Block) -> Codes:
     columns = options["left_columns"]
     if columns is not None and tuple(columns) != tuple(range(codes.shape[1])):
         codes = codes[:, list(columns)]
-    targets, n_categories = options["targets"], options["n_categories"]
-    as_they_are = targets[:n_categories] == tuple(range(n_categories)) and all(
-        target < 0 for target in targets[n_categories:]
-    )
-    if not as_they_are or (codes.size and codes.max() >= n_categories):
-        codes = translate(codes, targets)
+    if not _as_they_are(options) or (codes.size and codes.max() >= options["n_categories"]):
+        codes = translate(codes, options["targets"])
     n_criteria = options["n_criteria"]
     return codes.reshape((*codes.shape[:2], n_criteria, codes.shape[2] // n_criteria))
+
+
+def _as_they_are(options: Options) -> bool:
+    """Whether the codes are those of the protocol, its outcomes negative too."""
+    targets, n_categories = options["targets"], options["n_categories"]
+    same = targets[:n_categories] == tuple(range(n_categories))
+    return same and all(target < 0 for target in targets[n_categories:])
 
 
 def _inside(options: Options, block: Block) -> npt.NDArray[np.bool_] | None:
@@ -184,21 +189,39 @@ def _options(
 
 # -------------------------------------------------------------------------------------------------- unit rows
 
-_Partial = list[tuple[Rows, Ints]]
+_Partial = list[tuple[Rows, Ints, int]]
 
 
 def _count_rows(options: Options, block: Block) -> _Partial:
     codes, inside = _codes(options, block), _inside(options, block)
-    out = []
+    out: _Partial = []
     if options["whole"]:
         for other in range(codes.shape[3]):
             kept = None if inside is None else np.asarray(inside[:, :, other].any(1))
-            out.append(_rows_of_items(options, block, codes[..., other], kept))
+            out.append((*_rows_of_items(options, block, codes[..., other], kept), 0))
         return out
+    plain = options["counts"] and not options["clusters"]
     for criterion, other in np.ndindex(codes.shape[2:]):
         kept = None if inside is None else np.asarray(inside[:, criterion, other])
-        out.append(_rows_of_items(options, block, codes[:, :, criterion : criterion + 1, other], kept))
+        rows, counts = _rows_of_items(options, block, codes[:, :, criterion : criterion + 1, other], kept)
+        n_eligible = 0
+        if plain:
+            cell = criterion * codes.shape[3] + other
+            n_eligible = _eligible(options, block, cell, rows, counts)
+        out.append((rows, counts, n_eligible))
     return out
+
+
+def _eligible(options: Options, block: Block, cell: int, rows: Rows, counts: Ints) -> int:
+    """Units of a cell with two raters or more that are not missing."""
+    codes, columns = block[options["left"]], options["left_columns"]
+    if _as_they_are(options) and codes.size and codes.min() >= MISSING:
+        return int(counts[rows.sum(1) >= 2].sum())  # whoever was asked has answered
+    asked = np.zeros(len(codes), dtype=np.int32)
+    for column in range(codes.shape[1]) if columns is None else columns:
+        one = codes[:, column, cell]
+        asked += (one != MISSING) & (one != MASKED)
+    return int((asked >= 2).sum())
 
 
 def _rows_of_items(
@@ -236,7 +259,10 @@ def _merge_two(parts: Sequence[Rows], totals: Sequence[Ints]) -> tuple[Rows, Int
 
 def _merge_rows(partials: Sequence[_Partial]) -> _Partial:
     return [
-        _merge_two([part[slot][0] for part in partials], [part[slot][1] for part in partials])
+        (
+            *_merge_two([part[slot][0] for part in partials], [part[slot][1] for part in partials]),
+            sum(part[slot][2] for part in partials),
+        )
         for slot in range(len(partials[0]))
     ]
 
@@ -244,11 +270,11 @@ def _merge_rows(partials: Sequence[_Partial]) -> _Partial:
 def _finish_rows(options: Options, partial: _Partial) -> list[UnitRows]:
     n_criteria = options["n_criteria"] if options["whole"] else 1
     out = []
-    for rows, counts in partial:
+    for rows, counts, n_eligible in partial:
         cluster = rows[:, 0].astype(np.int64) if options["clusters"] else None
         data = rows[:, 1:] if options["clusters"] else rows
         width = data.shape[1] // n_criteria
-        out.append(UnitRows(data.reshape((len(data), n_criteria, width)), counts, cluster))
+        out.append(UnitRows(data.reshape((len(data), n_criteria, width)), counts, cluster, n_eligible))
     return out
 
 

@@ -47,7 +47,7 @@ from xjudge.statistics._patterns import (
     histogram_of_counts,
     merge_histograms,
 )
-from xjudge.statistics._rater_terms import icc_statistic, pair_statistic
+from xjudge.statistics._rater_terms import PairKappas, icc_statistic, pair_statistic
 from xjudge.statistics._score_alpha import (
     alpha_of_scores,
     evaluate_alpha_of_scores,
@@ -62,6 +62,7 @@ __all__ = [
     "IntraclassCorrelation",
     "ItemStatistic",
     "PairAverage",
+    "PairKappas",
     "RaterCoefficient",
     "Sizes",
     "alpha",
