@@ -145,7 +145,7 @@ def boundary_judge(humans: list[float], design: str, m: int, n: int, place: int)
     return float(brentq(margin, 0.3, 1.0))
 
 
-SETTINGS = [(3, 2), (4, 2), (4, 3), (5, 3), (8, 4)]
+SETTINGS = [(3, 2), (4, 2), (4, 3), (5, 3), (8, 4), (10, 5)]
 HEAD = "K c   design     m easy largest mu  plain   P*95 single verdict  max-T"
 
 
@@ -170,7 +170,7 @@ def level(T: int, only: str | None) -> None:
         judge = boundary_judge(humans, design, m, 2000, 0)
         population = accuracy_population(humans, judge, HALF)
         null = design_margins(population, design, m / 2000, 2000, 0.05).mu[: K - easy]
-        found = rates(rng, T, humans, judge, design, m, 2000, c, with_max_t=K >= 4)
+        found = rates(rng, T, humans, judge, design, m, 2000, c, with_max_t=K - c + 1 >= 4)
         for rule in ("accept", "max_t"):
             key = f"{rule}, {'below' if m < 50 else 'from'} 50 items"
             worst[key] = max(worst.get(key, 0.0), found.get(rule, 0.0))

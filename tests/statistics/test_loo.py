@@ -866,6 +866,18 @@ def test_verdicts_of_a_clear_judge() -> None:
         assert ((found.fa_at_margin > 0) & (found.fa_at_margin < 0.1)).all()
 
 
+def test_max_t_where_four_or_more_are_tested_together() -> None:
+    rng = np.random.default_rng(20)
+    truth = rng.integers(0, 2, 300)
+    humans = np.stack([noisy(rng, truth, 0.85) for _ in range(8)], axis=1)
+    judge = noisy(rng, truth, 0.83)
+    margins = loo_margins(loo_counts(humans, judge))
+    plain, joined = loo_verdict(margins), loo_verdict(margins, combine="max_t")
+    assert joined.p_value_accept < 0.97 * plain.p_value_accept
+    few = loo_margins(loo_counts(humans[:, :4], judge))
+    assert loo_verdict(few, combine="max_t").p_value_accept == loo_verdict(few).p_value_accept
+
+
 def test_small_samples_use_t() -> None:
     rng = np.random.default_rng(18)
     truth = rng.integers(0, 2, 49)
