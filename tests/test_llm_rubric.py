@@ -185,3 +185,55 @@ def test_extraction_difference_of_two_raters(scale_map: int | None, differ: int)
     protocol = _protocol(scale_map=None if scale_map is None else xj.at_least(scale_map))
     counts = xj.tables(_dataset(), raters=[ARGMAX, SAMPLED], protocol=protocol)["count"].values[0, 1]
     assert int(counts.sum() - np.trace(counts)) == differ
+
+
+@cache
+def _with_probabilities() -> xr.Dataset:
+    """The sampled judge, with the released probabilities of its ratings."""
+    frame = pd.read_csv(SHARED / "data" / "llm_rubric_real.csv", dtype={"item": str, "rater": str})
+    released = pd.read_csv(SHARED / "data" / "llm_rubric_real_probs.csv.gz", dtype={"item": str})
+    frame = frame[frame["rater"] != ARGMAX].merge(released, on=["item", "criterion"], how="left")
+    columns = ["p1", "p2", "p3", "p4"]
+    frame.loc[frame["rater"] == "human", columns] = np.nan
+    return xj.from_long(
+        frame.drop(columns=["annotator", "system"]),
+        criterion="criterion",
+        role="rater_kind",
+        role_names={"llm": "judge"},
+        scale=xj.Scale.ordinal([1, 2, 3, 4]),
+        ca=[0],
+        prob=dict(zip([1, 2, 3, 4], columns, strict=True)),
+    )
+
+
+@pytest.mark.parametrize(("threshold", "differ"), [(None, 703), (2, 120), (3, 522), (4, 169)])
+def test_extraction_rules_read_the_released_probabilities(threshold: int | None, differ: int) -> None:
+    scale_map = None if threshold is None else xj.at_least(threshold)
+    read = xj.Protocol(scale_map=scale_map, extraction="argmax", aggregate="micro")
+    plain = xj.Protocol(scale_map=scale_map, aggregate="micro")
+    result = _quietly(
+        xj.agreement, _with_probabilities(), statistic="accuracy", reference="human", protocol=read
+    )
+    assert int(result["n_extraction_changed"][0]) == differ
+    released = _quietly(
+        xj.agreement, _dataset(), statistic="accuracy", reference="human", judges=[ARGMAX], protocol=plain
+    )
+    assert float(result["accuracy"][0]) == float(released["accuracy"][0])
+    assert int(result["n"][0]) == int(released["n"][0]) == 1701
+
+
+def test_f1_of_met_does_not_move_when_ca_is_recoded() -> None:
+    """MATH.md section 3: the one-versus-rest F1 of MET is the same with CA as a category and as UNMET."""
+    ds = _dataset()
+    recoded = xj.agreement(
+        ds,
+        statistic="f1",
+        reference="human",
+        judges=[ARGMAX],
+        protocol=_protocol(ca="negative"),
+        interval=None,
+    )
+    tables = xj.tables(ds, reference="human", judges=[ARGMAX], protocol=_protocol(ca="category"))["count"][0]
+    met = int(tables.sel(reference_label=">=3", rater_label=">=3"))
+    either = int(tables.sel(reference_label=">=3").sum() + tables.sel(rater_label=">=3").sum())
+    assert float(recoded["f1"][0]) == pytest.approx(2 * met / either, abs=1e-15)
