@@ -1,5 +1,20 @@
-"""Plain numpy functions: numbers from numbers. Knows no labels, no xarray, no dask."""
+"""Plain numpy functions: numbers from numbers. Knows no labels, no xarray, no dask.
 
+Of count tables ``(..., L, L)``, of item-by-category counts ``(..., item, L)``, of panels and of leave-one-out
+counts; vectorised over leading dims, NaN where undefined. The rooms hold more than this page shows:
+:mod:`~xjudge.statistics.loo`, :mod:`~xjudge.statistics.panel`, :mod:`~xjudge.statistics.resample`.
+"""
+
+from xjudge.statistics.bounds import (
+    breakdown,
+    category_bounds,
+    one_versus_rest,
+    range_at_share,
+    rater_bounds,
+    sharp_allocation,
+    sharp_bounds,
+    unresolved_table,
+)
 from xjudge.statistics.coefficients import (
     COEFFICIENTS,
     accuracy,
@@ -18,26 +33,136 @@ from xjudge.statistics.coefficients import (
     scott_pi,
     specificity,
 )
-from xjudge.statistics.weights import cost_matrix, weight_matrix, weights_from_costs
+from xjudge.statistics.gradients import (
+    delta_variance,
+    gradient,
+)
+from xjudge.statistics.panel import (
+    distributional_error,
+    finite_n_delta,
+    human_distribution,
+    human_variance,
+    kish_n_eff,
+    majority_vote,
+    minimum_error_weights,
+    nu_h,
+    nu_mse,
+    nu_mse_limit,
+    participation_ratio,
+    residual_gram,
+)
+from xjudge.statistics.raters import (
+    alpha,
+    alpha_of_scores,
+    conger_kappa,
+    count_vectors,
+    fleiss_kappa,
+    gwet_ac,
+    icc,
+    light_kappa,
+    mean_pairwise_kappa,
+    percent_agreement,
+)
+from xjudge.statistics.raters import (
+    brennan_prediger as brennan_prediger_of_counts,
+)
+from xjudge.statistics.resample import (
+    bca_interval,
+    benjamini_yekutieli,
+    delta_interval,
+    holm,
+    mcnemar_exact,
+    multinomial_weights,
+    percentile_interval,
+    studentized_interval,
+    wilson_interval,
+)
+from xjudge.statistics.scores import (
+    concordance,
+    kendall_tau_b,
+    limits_of_agreement,
+    mean_absolute_error,
+    mean_error,
+    pearson,
+    rmse,
+    spearman,
+)
+from xjudge.statistics.weights import (
+    cost_matrix,
+    distance_matrix,
+    weight_matrix,
+    weights_from_costs,
+)
 
 __all__ = [
     "COEFFICIENTS",
     "accuracy",
+    "alpha",
+    "alpha_of_scores",
     "balanced_accuracy",
+    "bca_interval",
+    "benjamini_yekutieli",
+    "breakdown",
     "brennan_prediger",
+    "brennan_prediger_of_counts",
+    "category_bounds",
     "class_recall_gap",
+    "concordance",
+    "conger_kappa",
     "cost_matrix",
+    "count_vectors",
+    "delta_interval",
+    "delta_variance",
+    "distance_matrix",
+    "distributional_error",
     "evaluate",
     "f1",
+    "finite_n_delta",
+    "fleiss_kappa",
+    "gradient",
+    "gwet_ac",
     "gwet_ac1",
+    "holm",
+    "human_distribution",
+    "human_variance",
+    "icc",
     "kappa",
+    "kendall_tau_b",
+    "kish_n_eff",
+    "light_kappa",
+    "limits_of_agreement",
+    "majority_vote",
     "marginal_mismatch",
     "mcc",
+    "mcnemar_exact",
+    "mean_absolute_error",
+    "mean_error",
+    "mean_pairwise_kappa",
+    "minimum_error_weights",
+    "multinomial_weights",
+    "nu_h",
+    "nu_mse",
+    "nu_mse_limit",
+    "one_versus_rest",
+    "participation_ratio",
+    "pearson",
+    "percent_agreement",
+    "percentile_interval",
     "phi",
     "precision",
+    "range_at_share",
+    "rater_bounds",
     "recall",
+    "residual_gram",
+    "rmse",
     "scott_pi",
+    "sharp_allocation",
+    "sharp_bounds",
+    "spearman",
     "specificity",
+    "studentized_interval",
+    "unresolved_table",
     "weight_matrix",
     "weights_from_costs",
+    "wilson_interval",
 ]
