@@ -314,6 +314,40 @@ def test_partial_conjunction_rule_against_simulation() -> None:
         assert np.mean(found) == pytest.approx(expected, abs=0.11)
 
 
+@needs_shared
+@pytest.mark.parametrize(
+    ("K", "c", "margin", "m"), [(3, 2, 0.05, 75), (4, 2, -0.1, 75), (4, 3, 0.05, 200), (5, 3, -0.05, 200)]
+)
+def test_operating_characteristics(K: int, c: int, margin: float, m: int) -> None:
+    """A few of the stored settings (one shared sample); `benchmarks/loo_level.py` compares all 149."""
+    entries = oracle("loo")["three_way_operating_characteristics"]
+    key = (K, c, "shared", margin, m)
+    (one,) = [e for e in entries if (e["K"], e["c"], e["design"], e["margin"], e["m"]) == key]
+    codes, probability = noise_patterns([0.85] * K, judge_accuracy_at(margin, [0.85] * K, HALF, 0.05), HALF)
+    rng = np.random.default_rng(9)
+    T, threshold = 400, THRESHOLD[K, c]
+    found: dict[str, list] = {key: [] for key in ("plain", "accept", "reject", "alt", "sd", "margin")}
+    for _ in range(T):
+        labels = codes[rng.choice(len(codes), m, p=probability)]
+        margins = loo_margins(loo_counts(labels[:, :K], labels[:, K]), threshold=threshold)
+        verdict = loo_verdict(margins, threshold=threshold, log2_points=3).verdict
+        alt = alt_test(labels[:, :K], labels[:, K], eps=0.05)
+        found["plain"].append(margins.votes.accept_point == 1)
+        found["accept"].append(verdict == "accept")
+        found["reject"].append(verdict == "reject")
+        found["alt"].append(np.nansum(alt.significant) >= c)
+        found["sd"].append(margins.se)
+        found["margin"].append(margins.margin)
+    expected = {"plain": one["plain_accept"], "accept": one["pc05"][0], "reject": one["pc05"][1]}
+    expected["alt"] = one["alt_test_accept"]
+    for name, p in expected.items():
+        share = float(np.mean(found[name]))
+        limit = 4 * np.sqrt(p * (1 - p) / one["T"] + share * (1 - share) / T)
+        assert abs(share - p) <= max(0.015, limit), name
+    np.testing.assert_allclose(np.mean(found["sd"], axis=0), one["mean_sand_sd"], rtol=0.03)
+    np.testing.assert_allclose(np.std(found["margin"], axis=0), one["mc_sd"], rtol=0.17)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
