@@ -76,6 +76,8 @@ ROOMS: dict[str, Room] = {
     "labelled._numbers": Room(4, 4),
     "labelled._evaluation": Room(4, 5),
     "labelled._loo_pass": Room(4, 5),
+    "labelled._panel_human": Room(4, 4),
+    "labelled._panel_pass": Room(4, 5),
     "labelled.planning": Room(4, 6),
     "labelled.agreement": Room(4, 6),
     "labelled.reliability": Room(4, 6),
@@ -84,6 +86,7 @@ ROOMS: dict[str, Room] = {
     "labelled.adjust": Room(4, 6),
     "labelled.loo": Room(4, 6),
     "labelled.panel": Room(4, 6),
+    "labelled.selection": Room(4, 6),
     "labelled.disagreements": Room(4, 6),
     "labelled.spread": Room(4, 6),
     "labelled.stability": Room(4, 6),
@@ -185,20 +188,21 @@ def violations(sources: Mapping[str, str]) -> list[str]:
     found = [f"{module}: the room is not declared in ROOMS" for module in undeclared]
     read = {module: list(imports(source)) for module, source in sources.items() if module not in undeclared}
     importers: dict[str, set[str]] = {}
-    for module, names in read.items():
-        for name, _, _ in names:
+    for module, read_imports in read.items():
+        for name, _, _ in read_imports:
             if name.partition(".")[0] == "xjudge":
                 importers.setdefault(room_of(name, sources), set()).add(module)
     owners = {module: {module} if module in ROOMS else served(module, importers) for module in read}
     for module, owner in owners.items():
         package = module.rpartition(".")[0]
         if len(owner) != 1:
-            found.append(f"{module}: serves {', '.join(sorted(owner)) or 'no room'}, not one room")
+            names = ", ".join(sorted(room or "the front door" for room in owner)) or "no room"
+            found.append(f"{module}: serves {names}, not one room")
         elif any(room.rpartition(".")[0] != package for room in owner):
             found.append(f"{module}: does not stand beside {', '.join(owner)}, which it serves")
     found += [f"{' and '.join(sorted(pair))} import each other" for pair in _circles(importers)]
-    for module, names in read.items():
-        for name, line, deferred in names:
+    for module, read_imports in read.items():
+        for name, line, deferred in read_imports:
             problem = _problem(module, name, deferred, owners, sources)
             if problem:
                 found.append(f"{module}:{line}: {problem}")
