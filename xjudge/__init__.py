@@ -5,6 +5,9 @@ DataFrame. Every verb exists twice with one signature: ``xj.agreement(ds, ...)``
 ``ds.judge.agreement(...)``.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from xjudge import statistics
 from xjudge.accessor import register as _register
 from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide, join, to_long
@@ -23,12 +26,6 @@ from xjudge.errors import (
 from xjudge.labelled._common import costs_from_scores, tidy
 from xjudge.labelled._common import version as _version
 from xjudge.labelled.agreement import agreement, sweep, tables
-from xjudge.labelled.bounds import breakdown, coverage_bounds
-from xjudge.labelled.compare import compare, constant, rank
-from xjudge.labelled.disagreements import disagreements
-from xjudge.labelled.loo import alt_test, loo_validate
-from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
-from xjudge.labelled.spread import mean_pairwise, spread
 from xjudge.outcomes import mask, rates, validate
 from xjudge.protocol import (
     Protocol,
@@ -40,9 +37,43 @@ from xjudge.protocol import (
     recode_to,
     weighted_share,
 )
-from xjudge.rebuilding import rebuild
 from xjudge.scale import Scale
-from xjudge.simulation import load_example, simulate
+
+if TYPE_CHECKING:
+    from xjudge.labelled._panel_human import partial
+    from xjudge.labelled.bounds import breakdown, coverage_bounds
+    from xjudge.labelled.compare import compare, constant, rank
+    from xjudge.labelled.disagreements import disagreements
+    from xjudge.labelled.loo import alt_test, loo_validate
+    from xjudge.labelled.panel import effective_size
+    from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
+    from xjudge.labelled.reliability import reliability
+    from xjudge.labelled.spread import mean_pairwise, spread
+    from xjudge.rebuilding import rebuild
+    from xjudge.simulation import load_example, simulate
+
+# Rooms that few calls need are opened by the first use of one of their names.
+_LATER = {
+    "allocate": "xjudge.labelled.planning",
+    "alt_test": "xjudge.labelled.loo",
+    "breakdown": "xjudge.labelled.bounds",
+    "compare": "xjudge.labelled.compare",
+    "constant": "xjudge.labelled.compare",
+    "coverage_bounds": "xjudge.labelled.bounds",
+    "disagreements": "xjudge.labelled.disagreements",
+    "effective_size": "xjudge.labelled.panel",
+    "load_example": "xjudge.simulation",
+    "loo_validate": "xjudge.labelled.loo",
+    "mean_pairwise": "xjudge.labelled.spread",
+    "partial": "xjudge.labelled._panel_human",
+    "plan_overlap": "xjudge.labelled.planning",
+    "rank": "xjudge.labelled.compare",
+    "rebuild": "xjudge.rebuilding",
+    "reliability": "xjudge.labelled.reliability",
+    "simulate": "xjudge.simulation",
+    "spread": "xjudge.labelled.spread",
+    "wrong_decision_rate": "xjudge.labelled.planning",
+}
 
 __all__ = [
     "DependencyError",
@@ -69,6 +100,7 @@ __all__ = [
     "coverage_bounds",
     "cut",
     "disagreements",
+    "effective_size",
     "from_counts",
     "from_criteria_wide",
     "from_long",
@@ -80,11 +112,13 @@ __all__ = [
     "mean_pairwise",
     "merge",
     "one_of",
+    "partial",
     "plan_overlap",
     "rank",
     "rates",
     "rebuild",
     "recode_to",
+    "reliability",
     "simulate",
     "spread",
     "statistics",
@@ -99,3 +133,15 @@ __all__ = [
 
 _register()
 __version__ = _version()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'xjudge' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -7,6 +7,7 @@ comparison, iteration and the like with one sentence instead of comparing itself
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
@@ -17,13 +18,8 @@ import xarray as xr
 
 from xjudge import build, outcomes
 from xjudge.errors import StructureError
-from xjudge.labelled import _common, planning
+from xjudge.labelled import _common
 from xjudge.labelled import agreement as agreements
-from xjudge.labelled import bounds as ranges
-from xjudge.labelled import compare as comparisons
-from xjudge.labelled import disagreements as cases
-from xjudge.labelled import loo as leave_one_out
-from xjudge.labelled import spread as spreads
 from xjudge.protocol import Protocol
 from xjudge.scale import Scale
 from xjudge.view import View
@@ -74,6 +70,24 @@ def _method(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
     return method
 
 
+class _Later:
+    """A method whose room is opened by its first use; then it is the method itself.
+
+    The room has a function of the same name. What :func:`_method` makes of it takes this object's place.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, obj: Any, owner: type) -> Any:
+        method = _method(getattr(importlib.import_module(self.module), self.name))
+        setattr(owner, self.name, method)
+        return method if obj is None else getattr(obj, self.name)
+
+
 class DatasetJudge(_NotData):
     """`ds.judge` and `da.judge`: the verbs on a judge dataset, or on its label array.
 
@@ -107,17 +121,19 @@ class DatasetJudge(_NotData):
     tables = _method(agreements.tables)
     agreement = _method(agreements.agreement)
     sweep = _method(agreements.sweep)
-    spread = _method(spreads.spread)
-    mean_pairwise = _method(spreads.mean_pairwise)
-    coverage_bounds = _method(ranges.coverage_bounds)
-    breakdown = _method(ranges.breakdown)
-    compare = _method(comparisons.compare)
-    rank = _method(comparisons.rank)
-    loo_validate = _method(leave_one_out.loo_validate)
-    alt_test = _method(leave_one_out.alt_test)
-    plan_overlap = _method(planning.plan_overlap)
-    allocate = _method(planning.allocate)
-    disagreements = _method(cases.disagreements)
+    spread = _Later("xjudge.labelled.spread")
+    mean_pairwise = _Later("xjudge.labelled.spread")
+    coverage_bounds = _Later("xjudge.labelled.bounds")
+    breakdown = _Later("xjudge.labelled.bounds")
+    reliability = _Later("xjudge.labelled.reliability")
+    compare = _Later("xjudge.labelled.compare")
+    rank = _Later("xjudge.labelled.compare")
+    loo_validate = _Later("xjudge.labelled.loo")
+    alt_test = _Later("xjudge.labelled.loo")
+    plan_overlap = _Later("xjudge.labelled.planning")
+    allocate = _Later("xjudge.labelled.planning")
+    disagreements = _Later("xjudge.labelled.disagreements")
+    effective_size = _Later("xjudge.labelled.panel")
     to_long = _method(build.to_long)
     join = _method(build.join)
     tidy = _method(_common.tidy)
@@ -149,6 +165,10 @@ class TreeJudge(_NotData):
     def agreement(self, **options: Any) -> xr.DataTree:
         """See :func:`xjudge.agreement`."""
         return self._map(agreements.agreement, options)
+
+    def reliability(self, **options: Any) -> xr.DataTree:
+        """See :func:`xjudge.reliability`."""
+        return self._map(importlib.import_module("xjudge.labelled.reliability").reliability, options)
 
     def sweep(self, protocols: Sequence[Protocol], **options: Any) -> xr.DataTree:
         """See :func:`xjudge.sweep`."""
