@@ -13,6 +13,7 @@ from xjudge.errors import StructureError, listing
 from xjudge.labelled._common import version
 from xjudge.labelled.agreement import agreement, sweep, tables
 from xjudge.labelled.bounds import breakdown, coverage_bounds
+from xjudge.labelled.reliability import reliability
 from xjudge.outcomes import rates
 from xjudge.protocol import Protocol
 from xjudge.view import View
@@ -24,12 +25,23 @@ _VERBS: dict[str, Callable[..., xr.Dataset]] = {
     "breakdown": breakdown,
     "coverage_bounds": coverage_bounds,
     "rates": rates,
+    "reliability": reliability,
     "sweep": sweep,
     "tables": tables,
 }
-_PLAIN = ("reference", "by", "min_overlap", "seed", "resample", "level", "n_resamples")
+_PLAIN = (
+    "reference",
+    "by",
+    "min_overlap",
+    "seed",
+    "resample",
+    "level",
+    "n_resamples",
+    "shares",
+    "convention",
+)
 _NUMBERS = ("max_share", "threshold")
-_JSON = ("judges", "humans", "raters", "statistic", "weights", "costs", "unresolved")
+_JSON = ("judges", "humans", "raters", "statistic", "weights", "costs", "metric", "unresolved")
 
 
 def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:

@@ -27,6 +27,7 @@ TRANSFORM = {
     "phi": "fisher",
     "mcc": "fisher",
     "class_recall_gap": "fisher",
+    "percent_agreement": "logit",
     "pearson": "fisher",
     "spearman": "fisher",
     "kendall_tau_b": "fisher",

@@ -38,6 +38,7 @@ from xjudge.statistics._items import (
     item_statistic,
     item_terms,
     sizes,
+    summed_terms,
 )
 from xjudge.statistics._pair_average import PairAverage, light_kappa, mean_pairwise_kappa
 from xjudge.statistics._patterns import (
@@ -93,6 +94,7 @@ __all__ = [
     "sizes",
     "standard_error",
     "standard_error_from_moments",
+    "summed_terms",
 ]
 
 
