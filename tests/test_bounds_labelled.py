@@ -454,6 +454,18 @@ def test_a_criterion_without_covered_cases_is_not_left_out_of_a_macro_average() 
     found = ranges(dataset(codes, ["human", "judge"]), max_share=0.5, protocol=xj.Protocol(aggregate="macro"))
     assert "covered case" in str(found["accuracy_range_reason"].item())
     assert np.isnan(ends(found)).all()
+    fallen = quiet(
+        xj.breakdown,
+        dataset(codes, ["human", "judge"]),
+        "accuracy",
+        0.1,
+        protocol=xj.Protocol(aggregate="macro"),
+    )
+    assert "covered case" in str(fallen["breakdown_reason"].item())
+    assert np.isnan(fallen["breakdown"].item())
+    nothing = dataset(np.full((3, 2, 2), -1), ["human", "judge"])
+    fallen = quiet(xj.breakdown, nothing, "accuracy", [0.1, 0.2], protocol=xj.Protocol(aggregate="macro"))
+    assert fallen["breakdown_reason"].values.ravel().tolist() == ["no overlap"] * 2
 
 
 # -------------------------------------------------------------------------------------------------- intervals
@@ -555,6 +567,41 @@ def test_breakdown_of_a_small_table() -> None:
     assert float(found["threshold"]) == 0.8
     pooled = xj.breakdown(ds, "accuracy", 0.8, reference="pooled")
     assert pooled["breakdown"].values.tolist() == found["breakdown"].values[0].tolist()
+
+
+def test_breakdown_of_a_macro_average_is_where_its_lower_end_crosses(well_covered: xr.Dataset) -> None:
+    weighted = xj.Protocol(aggregate="macro", criterion_weights={"c0": 3, "c1": 1})
+    claims = [-0.9, 0.1, 0.3, 0.95]
+    seen = set()
+    for statistic in ("accuracy", "kappa"):
+        found = quiet(xj.breakdown, well_covered, statistic, claims, protocol=weighted)
+        assert found["breakdown"].dims == ("reference", "rater", "threshold")
+        for human, judge, claim in itertools.product(["h1", "h2"], ["j1", "j2"], claims):
+            place = {"reference": human, "rater": judge}
+            one = found.sel({**place, "threshold": claim})
+            share, reason = float(one["breakdown"]), str(one["breakdown_reason"].values)
+            seen.add(reason)
+            at = {"ok": share, "already false": 0.0, "cannot be overturned": 1.0}[reason]
+            reached = ranges(
+                well_covered, statistic=statistic, max_share=min(at, 1 - 1e-12), protocol=weighted
+            )
+            end = float(reached[f"{statistic}_range"].sel({**place, "bound": "lower"}))
+            if reason == "ok":
+                assert end == pytest.approx(claim, abs=1e-9)
+            else:
+                assert (end < claim) == (reason == "already false")
+    assert seen == {"ok", "already false", "cannot be overturned"}
+
+
+def test_breakdown_of_one_criterion_is_that_of_its_table(well_covered: xr.Dataset) -> None:
+    one = well_covered.isel(criterion=[0])
+    macro, alone = (
+        quiet(xj.breakdown, one, "f1", [0.5, 0.8], protocol=xj.Protocol(aggregate=aggregate))
+        for aggregate in ("macro", None)
+    )
+    np.testing.assert_allclose(macro["breakdown"], alone["breakdown"].squeeze("criterion"), atol=1e-12)
+    same = alone["breakdown_reason"].squeeze("criterion", drop=True)
+    assert macro["breakdown_reason"].values.tolist() == same.values.tolist()
 
 
 def test_a_claim_that_stands_or_fell_is_no_undefined_value() -> None:
@@ -659,17 +706,16 @@ def test_refusals_of_a_scale() -> None:
         xj.coverage_bounds(ds, statistic="f1")
     with pytest.raises(xj.ProtocolError, match="below 1 needs two categories"):
         xj.coverage_bounds(ds, max_share=0.5)
-    with pytest.raises(xj.ProtocolError, match="one table of two categories"):
+    with pytest.raises(xj.ProtocolError, match="tables of two categories"):
         xj.breakdown(ds, "accuracy", 0.5)
     two = dataset(random_codes(0, (9, 2), 2), ["human", "judge"], xj.Scale.nominal(["x", "y"]))
     with pytest.raises(xj.ProtocolError, match="not of 'recall'"):
         xj.coverage_bounds(two, statistic=["accuracy", "recall"])
 
 
-@pytest.mark.parametrize("options", [{"reference": "majority"}, {"protocol": xj.Protocol(aggregate="macro")}])
-def test_breakdown_refuses_what_is_no_table(ds: xr.Dataset, options: dict[str, Any]) -> None:
-    with pytest.raises(xj.ProtocolError, match="one table of two categories"):
-        xj.breakdown(ds, "accuracy", 0.5, **options)
+def test_breakdown_refuses_what_is_no_table(ds: xr.Dataset) -> None:
+    with pytest.raises(xj.ProtocolError, match="tables of two categories"):
+        xj.breakdown(ds, "accuracy", 0.5, reference="majority")
 
 
 @pytest.mark.parametrize("threshold", [np.nan, [], [[0.5]]])

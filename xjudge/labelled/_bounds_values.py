@@ -17,7 +17,7 @@ from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
-from xjudge.statistics.bounds import breakdown_with_reason
+from xjudge.statistics.bounds import breakdown_with_reason, range_at_share_with_reason
 from xjudge.statistics.identified import identified_interval
 from xjudge.statistics.resample import percentile_interval, undefined_share
 
@@ -267,14 +267,19 @@ def overturned(
     *,
     many: bool,
 ) -> dict[str, Any]:
-    """Breakdown shares at thresholds, with counts and the statistic on covered cases."""
+    """Breakdown shares at thresholds, with counts and the statistic on the covered cases."""
     place = _Placing(counting, plan)
     route = Route(counting, opened, _no_ends)
     out, eligible = _counts_and_values(place, counted, [statistic], None, n_open(route, counted))
     table = place.table(opened.collapse(counting.raw(opened, counted)))
-    found = breakdown_with_reason(table[..., None, :, :], statistic, thresholds)
-    reason = np.where(eligible[..., None] == 0, np.int8(Reason.NO_OVERLAP), found.reason)
-    least = found.share
+    if plan.aggregate == "macro":
+        weights = criterion_weights(counting.view, plan.resolved.protocol)
+        least, reason = _of_the_mean(table, statistic, thresholds, weights)
+        nothing = (eligible == 0).all(-4, keepdims=True)
+    else:
+        least, reason = breakdown_with_reason(table[..., None, :, :], statistic, thresholds)
+        nothing = eligible == 0
+    reason = np.where(nothing[..., None], np.int8(Reason.NO_OVERLAP), reason)
     if not many:
         return {
             "breakdown": place.on_dims(least[..., 0]),
@@ -284,3 +289,40 @@ def overturned(
         "breakdown": place.on_dims(least, 1),
         "breakdown_reason": texts(place.on_dims(reason, 1)),
     } | out
+
+
+_HALVINGS = 54
+_WHOLE = float(np.nextafter(1.0, 0.0))
+"""The share at which everything is adversarial and still real-valued."""
+
+
+def _of_the_mean(table: Ints, statistic: str, thresholds: Floats, weights: Floats) -> tuple[Floats, Codes]:
+    """Breakdown of a mean over criteria: its lower end falls with the one share that all of them have.
+
+    The criteria are those with a value where no case is adversarial; ``table`` is (..., criterion, other, A,
+    B, 3, 3), what comes back (..., 1, other, A, B, threshold).
+    """
+    start = range_at_share_with_reason(table, statistic, 0.0)
+    mean, reason, _ = averaged(weights, start.lower, start.reason)
+    uncovered = (start.reason == Reason.NO_COVERED_CASE).any(-4, keepdims=True)
+    reason = np.where(uncovered, np.int8(Reason.NO_COVERED_CASE), reason)[..., None]
+    spread_out = np.moveaxis(np.broadcast_to(table[..., None, :, :], (*table.shape[:-2], 1, 3, 3)), -3, 0)
+
+    def lower(share_: Floats) -> Floats:
+        """Lower ends (threshold, ..., 1, other, A, B) at as many shares."""
+        found = range_at_share_with_reason(spread_out, statistic, share_).lower
+        return averaged(weights, found, np.broadcast_to(start.reason, found.shape))[0]
+
+    claim = thresholds.reshape((-1, *(1,) * mean.ndim))
+    low, high = np.zeros((len(thresholds), *mean.shape)), np.full((len(thresholds), *mean.shape), _WHOLE)
+    false, stands = ~(mean >= claim), lower(high) >= claim
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        holds = lower(middle) >= claim
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    share_found = np.moveaxis(np.where(false, np.nan, np.where(stands, np.inf, high)), 0, -1)
+    false, stands = (np.moveaxis(x, 0, -1) for x in (false, stands))
+    answer = np.where(false, Reason.ALREADY_FALSE, np.where(stands, Reason.CANNOT_BE_OVERTURNED, 0))
+    reason = np.where(reason == 0, answer, reason).astype(np.int8)
+    told = (reason == 0) | (reason == Reason.CANNOT_BE_OVERTURNED)
+    return np.where(told, share_found, np.nan), reason

@@ -220,13 +220,15 @@ def breakdown(
     Raises
     ------
     ProtocolError
-        More than two categories, a majority, or criteria averaged by ``"macro"``.
+        More than two categories, or a majority.
 
     Notes
     -----
     One pass (sums). At share ``s`` a part ``s`` of every unresolved cell is free and the rest follows the
     covered cases given the side that answered (:func:`xjudge.statistics.bounds.breakdown`). For pooled
     humans the pairs of one verdict are taken as independent, so that the claim may hold longer than it says.
+    Under ``"macro"`` all criteria have the same share; they are those with a value where no case is
+    adversarial.
 
     Examples
     --------
@@ -247,10 +249,10 @@ def breakdown(
     counting = Pass(view, [resolved], sides, by)
     (plan,) = counting.plans
     bounded_statistics(statistic, plan.scale, sides.kind)
-    if plan.scale.n_categories > 2 or sides.kind == "majority" or plan.aggregate == "macro":
+    if plan.scale.n_categories > 2 or sides.kind == "majority":
         raise ProtocolError(
-            "`breakdown` is a question to one table of two categories: map the scale (xj.at_least, "
-            "xj.one_of), take reference='each', 'pooled' or a name, and aggregate=None, 'micro' or 'item'."
+            "`breakdown` is a question to tables of two categories: map the scale (xj.at_least, xj.one_of), "
+            "and take reference='each', 'pooled' or a name."
         )
     many = not isinstance(threshold, int | float | np.number)
     thresholds = np.atleast_1d(np.asarray(threshold, dtype=np.float64))
