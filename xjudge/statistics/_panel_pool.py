@@ -29,6 +29,7 @@ __all__ = [
     "PanelQuantities",
     "Pool",
     "baseline_panel",
+    "candidate_counts",
     "constraints_of",
     "prepare_pool",
     "quantities_of",

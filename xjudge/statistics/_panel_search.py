@@ -13,7 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from xjudge.statistics._panel_inputs import Floats
-from xjudge.statistics._panel_pool import Constraints, PanelQuantities, Pool, quantities_of, swap_candidates
+from xjudge.statistics._panel_pool import (
+    Constraints,
+    PanelQuantities,
+    Pool,
+    candidate_counts,
+    quantities_of,
+    swap_candidates,
+)
 from xjudge.statistics._panel_rules import TIE, Best, Rule
 from xjudge.statistics._panel_score import Integers, score_panels
 
@@ -24,6 +31,10 @@ BEAM_WIDTH = 200
 
 LOCAL_STARTS = 5
 """Panels of the beam that are improved by swaps."""
+
+
+MANY_SWAPS = 30_000
+"""Up to so many panels within two swaps, pairs of swaps are tried as well."""
 
 
 class Found(NamedTuple):
@@ -69,12 +80,12 @@ def bounded_search(
     panels = [_improve(pool, constraints, rule, score, panel) for panel in starts[:LOCAL_STARTS]]
     panels.append(_best(pool, rule, score, near))
     best = _best(pool, rule, score, np.concatenate([panel for panel in panels if len(panel)] or [near[:0]]))
+    pairs = sum(candidate_counts(pool.votes.n_judges, k)) <= MANY_SWAPS
     if len(best):
-        best = _improve(pool, constraints, rule, score, best[0])
+        best = _improve(pool, constraints, rule, score, best[0], sizes=(1, 2) if pairs else (1,))
     if rule not in ("A", "E"):
-        return Found(
-            best, "best found by beam search and swaps; no single swap improves it, nothing more is known"
-        )
+        swaps = "one swap or two improve" if pairs else "single swap improves"
+        return Found(best, f"best found by beam search; no {swaps} it, and nothing more is known")
     matrix = pool.matrices[0] if rule == "A" else pool.matrices[1]
     # A member without residual energy makes the ratio undefined: no panel of rule A has it.
     usable = np.flatnonzero(~np.isnan(np.diagonal(matrix)))
@@ -91,12 +102,17 @@ def _best(pool: Pool, rule: Rule, baseline_score: int, members: Integers) -> Int
 
 
 def _improve(
-    pool: Pool, constraints: Constraints, rule: Rule, baseline_score: int, panel: Integers
+    pool: Pool,
+    constraints: Constraints,
+    rule: Rule,
+    baseline_score: int,
+    panel: Integers,
+    sizes: tuple[int, ...] = (1,),
 ) -> Integers:
-    """Swap members one for one while that improves the panel under the rule; (1, k), or (0, k)."""
+    """Swap one member (or two) while that improves the panel under the rule; (1, k), or (0, k)."""
     current = panel
     while True:
-        members, _ = swap_candidates(current, pool.votes.n_judges, constraints, sizes=(1,))
+        members, _ = swap_candidates(current, pool.votes.n_judges, constraints, sizes=sizes)
         # The current panel goes first, so that ties stay.
         candidates = np.concatenate([current[None], members])
         best = _best(pool, rule, baseline_score, candidates)
