@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import cloudpickle
+import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
@@ -369,6 +371,17 @@ def test_one_compute_and_none_before(
         done = later.compute()
         assert computes.n == 2
     xr.testing.assert_identical(done, now)
+
+
+def test_lazy_results_carry_neither_labels_nor_item_ids() -> None:
+    small = dataset(random_codes(0, (4, 3, 2), 2), ["human", "human", "judge"])
+    labels = da.zeros((50_000, 3, 2), chunks=(10_000, 3, 2), dtype=np.int8)
+    coords = {name: small[name] for name in ("rater", "role", "identity", "criterion")}
+    ds = xr.Dataset({"label": (small["label"].dims, labels, small["label"].attrs)}, coords=coords)
+    ds = ds.assign_coords(item=[f"a rather long item id {n}" for n in range(50_000)])
+    for options in ({}, {"reference": "majority"}, {"protocol": xj.Protocol(aggregate="micro")}):
+        later = quiet(xj.agreement, ds, compute=False, statistic="accuracy", **options)
+        assert len(cloudpickle.dumps(dict(later.__dask_graph__()))) < 200_000
 
 
 def test_lazy_results_raise_for_unknown_codes_when_computed(ds: xr.Dataset) -> None:

@@ -90,6 +90,10 @@ class Cases:
             self.arrays["group"], self.slices, n_groups = codes, values, len(values)
         self.axes = Axes(0 if self._only_everything else len(distinct), n_groups)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What finishing a lazy result needs elsewhere: slots, not masks."""
+        return {**self.__dict__, "arrays": {}}
+
     def of(self, protocol: Protocol, counted: Any) -> Any:
         """The counts of a protocol's population."""
         return counted if self._only_everything else counted[self._slot[protocol.population]]

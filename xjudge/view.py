@@ -126,6 +126,13 @@ class View:
             view = replace(view, judges=view.select(judges, view.judges, "judges"))
         return view
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What finishing a lazy result needs elsewhere: names and sizes, neither labels nor item ids."""
+        kept = [name for name, variable in self.data.variables.items() if "item" not in variable.dims]
+        shape = (0, *self.codes.shape[1:])
+        codes = np.empty(shape, dtype=self.codes.dtype)
+        return {**self.__dict__, "data": self.data[kept], "codes": codes}
+
     # --------------------------------------------------------------------------------------------- who is who
 
     def select(self, chosen: Any, among: npt.NDArray[np.intp], what: str) -> npt.NDArray[np.intp]:

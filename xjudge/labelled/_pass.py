@@ -186,6 +186,10 @@ class Labels:
         self.arrays: dict[str, Any] = {"codes": view.codes}
         self._names: dict[Any, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What finishing a lazy result needs elsewhere: plans, not labels."""
+        return {**self.__dict__, "arrays": {}, "_names": {}}
+
     def _once(self, key: Any, make: Callable[[str], Any]) -> Any:
         """A column family, made once for all the protocols that share it."""
         if key not in self._names:
