@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 from shared import SHARED, needs_shared
 
-from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide
+from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide, to_long
 from xjudge.errors import DependencyError, DroppedWarning, ProtocolWarning, StructureError, VocabularyError
 from xjudge.scale import Scale
 from xjudge.schema import check_dataset
@@ -120,6 +120,28 @@ def test_probabilities_and_confidence_come_along() -> None:
         from_long(frame, judges=["gpt"], scale=YES_NO, prob={"maybe": "q", "no": "p"})
     with pytest.raises(StructureError, match=r"'item' \(prob\) does not hold numbers"):
         from_long(frame, judges=["gpt"], scale=YES_NO, prob={"yes": "item", "no": "p"})
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_probabilities_without_a_label_are_kept(layout: Any) -> None:
+    frame = long(label=[None] * 6).assign(p=[0.5, None, 1, 0, 0.75, 0.5], q=[0.5, None, 0, 1, 0.25, 0.5])
+    prob = {"no": "p", "yes": "q"}
+    ds = from_long(frame, judges=["gpt"], scale=YES_NO, prob=prob, layout=layout)
+    assert (ds["label"] == -1).all()
+    assert ds.attrs["rows_missing"] == 6
+    assert rows_add_up(ds)
+    held = ds["prob"].sel(category="no").values
+    if layout == "dense":
+        np.testing.assert_array_equal(held, [[0.5, 0], [np.nan, 0.75], [1, 0.5]])
+    else:
+        np.testing.assert_array_equal(held, [0.5, 0, 0.75, 1, 0.5])
+    frame = to_long(ds)
+    assert frame["status"].tolist() == ["missing"] * 5
+    assert frame["prob_no"].tolist() == [0.5, 0, 0.75, 1, 0.5]
+    twice = pd.concat([frame, frame]).assign(label=None)
+    options: dict[str, Any] = {"scale": YES_NO, "prob": {"no": "prob_no", "yes": "prob_yes"}}
+    with pytest.raises(StructureError, match="more than one label"):
+        from_long(twice, judges=["gpt"], **options)
 
 
 def test_the_sparse_layout_lists_answers_sorted_by_item() -> None:

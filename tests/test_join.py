@@ -184,6 +184,19 @@ def test_scores_probabilities_and_confidence_are_joined() -> None:
     check_dataset(joined)
 
 
+def test_probabilities_without_a_label_survive_a_join() -> None:
+    prob = {value: f"p{value}" for value in SCALE.categories}
+    given = judged().iloc[1:].assign(label=None, **{f"p{value}": value / 10 for value in SCALE.categories})
+    left = from_long(given, judges=["gpt"], scale=SCALE, prob=prob)
+    joined = join(left, people().drop(columns="system"), humans=["ann", "bob"], ca=0, how="outer")
+    np.testing.assert_allclose(joined["prob"].sel(item="a", rater="gpt"), [0.1, 0.2, 0.3, 0.4])
+    assert joined["prob"].sel(rater="ann").isnull().all()  # noqa: PD003 - xarray
+    labelled = pd.DataFrame({"item": ["a"], "rater": "gpt", "label": [2]})
+    joined = join(left, labelled, judges=["gpt"])
+    assert joined["label"].sel(item="a").values.tolist() == [1]
+    np.testing.assert_allclose(joined["prob"].sel(item="a", rater="gpt"), [0.1, 0.2, 0.3, 0.4])
+
+
 def test_judges_join_anonymous_counts() -> None:
     ds = from_counts(
         pd.DataFrame({"item": ["a", "b"], "1": [3, 0], "2": [1, 5], "3": 0, "4": 0}), scale=SCALE

@@ -48,25 +48,23 @@ def build(reading: Reading, options: Options, problems: Problems) -> xr.Dataset:
     if matched is None or roles is None or identity is None or not reading.complete:
         problems.fail()
     prob = _ordered_prob(reading.prob, matched.vocabulary.scale, problems)
-    kept = _keep(reading, matched, options, problems)
+    kept = _keep(reading, matched, prob, options, problems)
     problems.raise_if_any()
 
     ids = dict(reading.ids)
-    codes = {dim: reading.codes(dim)[kept.rows] for dim in ids}
     if kept.replicate is not None:
         count = int(kept.replicate.max(initial=0)) + 1
         ids["replicate"] = Ids("replicate", kept.replicate, np.arange(count), "number")
-        codes["replicate"] = kept.replicate
     dense = _is_dense(ids, len(kept.rows), options.layout, problems)
     further = [name for name in reading.frame.columns if name not in reading.used]
     along = {dim: one for dim, one in reading.ids.items() if dim != reading.spread}
     placed, dropped = covariates(reading.frame, further, along)
     coords = id_coords(ids) | {"role": ("rater", roles), "identity": ("rater", identity)} | placed
     data = _values(reading, matched, kept, prob)
-    variables, codes_of = (_dense if dense else _sparse)(data, codes, ids, matched.vocabulary.scale)
+    variables, codes = (_dense if dense else _sparse)(data, kept, ids, matched.vocabulary.scale)
     if prob is not None:
         coords["category"] = ("category", category_values(matched.vocabulary.scale))
-    ds = xr.Dataset(variables, coords=coords | codes_of)
+    ds = xr.Dataset(variables, coords=coords | codes)
     ds.attrs = _attrs(reading, options, declared, matched, kept)
     _warn(reading, matched, kept, options, dropped)
     return ds
@@ -92,12 +90,21 @@ def category_values(scale: Scale) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------------- which rows
 
 
-def _keep(reading: Reading, matched: Matched, options: Options, problems: Problems) -> Kept:
-    present = np.flatnonzero(matched.labels != MISSING)
+def _keep(
+    reading: Reading,
+    matched: Matched,
+    prob: npt.NDArray[np.float64] | None,
+    options: Options,
+    problems: Problems,
+) -> Kept:
+    stated = matched.labels != MISSING
+    if prob is not None:  # probabilities without a label say something too
+        stated |= ~np.isnan(prob).all(axis=1)
+    present = np.flatnonzero(stated)
     cells = np.zeros(len(present), dtype=np.int64)
     for dim, ids in reading.ids.items():
         cells *= len(ids)
-        cells += reading.codes(dim)[present]
+        cells += reading.codes(dim) if stated.all() else reading.codes(dim)[present]
 
     def describe(answers: npt.NDArray[np.intp]) -> str:
         written = [shown(reading.written(answer)) for answer in answers.tolist()]
@@ -168,22 +175,18 @@ def _ordered_prob(
 
 def _dense(
     data: Mapping[str, npt.NDArray[Any]],
-    codes: Mapping[str, npt.NDArray[Any]],
+    kept: Kept,
     ids: Mapping[str, Ids],
     scale: Scale,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Variables of the cube, and no coordinates beside the ids."""
     shape = tuple(len(one) for one in ids.values())
-    cells = np.zeros(len(data["label"]), dtype=np.int64)
-    for dim, one in ids.items():
-        cells *= len(one)
-        cells += codes[dim]
     variables = {}
     for name, values in data.items():
         further = values.shape[1:]
         fill, dtype = (MISSING, scale.dtype) if name == "label" else (np.nan, values.dtype)
         cube = np.full((math.prod(shape), *further), fill, dtype=dtype)
-        cube[cells] = values
+        cube[kept.cells] = values
         dims = (*ids, "category") if further else tuple(ids)
         variables[name] = (dims, cube.reshape(*shape, *further), _variable_attrs(name, scale))
     return variables, {}
@@ -191,21 +194,22 @@ def _dense(
 
 def _sparse(
     data: Mapping[str, npt.NDArray[Any]],
-    codes: Mapping[str, npt.NDArray[Any]],
+    kept: Kept,
     ids: Mapping[str, Ids],
     scale: Scale,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Variables along answers, sorted by item, and the codes of their ids."""
-    order = np.lexsort([codes[dim] for dim in reversed(list(ids))])
+    order = np.argsort(kept.cells, kind="stable")  # the item is the slowest part of a cell
+    codes = np.unravel_index(kept.cells[order], [len(one) for one in ids.values()])
     variables = {}
     for name, values in data.items():
         taken = values[order].astype(scale.dtype if name == "label" else values.dtype, copy=False)
         dims = ("answer", "category") if values.ndim > 1 else ("answer",)
         variables[name] = (dims, taken, _variable_attrs(name, scale))
     coords = {}
-    for dim, one in ids.items():
+    for (dim, one), code in zip(ids.items(), codes, strict=True):
         dtype = np.int32 if len(one) < 2**31 else np.int64
-        coords[f"{dim}_code"] = ("answer", codes[dim][order].astype(dtype, copy=False))
+        coords[f"{dim}_code"] = ("answer", code.astype(dtype, copy=False))
     return variables, coords
 
 
@@ -221,7 +225,6 @@ def _attrs(
 ) -> dict[str, Any]:
     """Flat attributes: what was read, and where every row went."""
     labels = matched.labels
-    n_missing = int(np.count_nonzero(labels == MISSING))
     final = labels[kept.rows]
     counts = {name: int(np.count_nonzero(final == code)) for name, code in OUTCOMES.items()}
     attrs: dict[str, Any] = {
@@ -234,8 +237,8 @@ def _attrs(
         "rows_answered": int(np.count_nonzero(final >= 0)),
         "rows_ca": counts["ca"],
         "rows_invalid": counts["invalid"],
-        "rows_missing": n_missing,
-        "rows_duplicate_dropped": len(labels) - n_missing - len(kept.rows),
+        "rows_missing": len(labels) - kept.n_present + counts["missing"],
+        "rows_duplicate_dropped": kept.n_present - len(kept.rows),
     }
     if declared.coerce:
         attrs["rows_coerced"] = matched.coerced.total
@@ -246,7 +249,7 @@ def _attrs(
 
 
 def _warn(reading: Reading, matched: Matched, kept: Kept, options: Options, dropped: list[str]) -> None:
-    n_dropped = int(np.count_nonzero(matched.labels != MISSING)) - len(kept.rows)
+    n_dropped = kept.n_present - len(kept.rows)
     if n_dropped:
         cells = counted(kept.n_cells, "cell")
         dropped = [

@@ -26,15 +26,21 @@ class Kept:
     ----------
     rows : ndarray of int
         Row numbers; in increasing order where nothing was repeated.
-    replicate : ndarray of int, optional
-        Under the rule ``"replicate"``, per kept row the how-manieth answer of its cell it is.
+    cells : ndarray of int
+        The cell of each such row; under the rule ``"replicate"`` with the replicate as its last part.
+    n_present : int
+        Rows before the rule.
     n_cells : int
         Cells with several answers.
+    replicate : ndarray of int, optional
+        Under the rule ``"replicate"``, per kept row the how-manieth answer of its cell it is.
     """
 
     rows: npt.NDArray[np.intp]
-    replicate: npt.NDArray[np.intp] | None
+    cells: npt.NDArray[np.int64]
+    n_present: int
     n_cells: int
+    replicate: npt.NDArray[np.intp] | None = None
 
 
 def keep_rows(
@@ -68,7 +74,7 @@ def keep_rows(
     problems : Problems
     """
     if rule != "replicate" and _all_distinct(cells, n_cells):
-        return Kept(present, None, 0)
+        return Kept(present, cells, len(present), 0)
     order = np.argsort(cells, kind="stable")
     ordered = cells[order]
     is_first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
@@ -89,29 +95,30 @@ def keep_rows(
         position = np.arange(len(ordered)) - np.repeat(starts, sizes)
         replicate = np.empty(len(ordered), dtype=np.intp)
         replicate[order] = position
-        return Kept(present, replicate, len(several))
+        cells = cells * (int(position.max(initial=0)) + 1) + replicate
+        return Kept(present, cells, len(present), len(several), replicate)
     if rule == "raise":
         problems.add(
             f"{counted(len(several), 'cell')} {'has' if len(several) == 1 else 'have'} more than one label "
             f"({int(sizes[several].sum())} rows): {told(several)}. Say which counts: "
             "`duplicates='first'`, 'last', 'majority' or 'replicate'."
         )
-        return Kept(present[order[starts]], None, len(several))
+    chosen = order[starts + sizes - 1 if rule == "last" else starts]
     if rule == "majority" and continuous:
         problems.add(
             "`duplicates='majority'` counts equal labels, and a continuous scale has scores; use 'first', "
             f"'last' or 'replicate'. See {told(several)}."
         )
     elif rule == "majority":
-        chosen, tied = _majority(np.repeat(np.arange(len(starts)), sizes), labels[order])
+        leading, tied = _majority(np.repeat(np.arange(len(starts)), sizes), labels[order])
+        chosen = order[leading]
         if len(tied):
             problems.add(
                 f"`duplicates='majority'` has no winner in {counted(len(tied), 'cell')}: "
                 f"{told(tied)}. Use 'first', 'last' or 'replicate'."
             )
-        return Kept(present[np.sort(order[chosen])], None, len(several))
-    ends = starts + sizes - 1
-    return Kept(present[np.sort(order[starts if rule == "first" else ends])], None, len(several))
+    chosen = np.sort(chosen)
+    return Kept(present[chosen], cells[chosen], len(present), len(several))
 
 
 def _all_distinct(cells: npt.NDArray[np.int64], n_cells: int) -> bool:

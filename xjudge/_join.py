@@ -185,11 +185,12 @@ def _merged_variables(sides: list[dict[str, xr.DataArray]], swap: bool) -> dict[
             merged[name] = have[0].variable
             continue
         if name not in first:
-            value = second[name].where(lacking)
+            value = second[name].where(lacking) if name != "prob" else second[name]
         elif name not in second:
             value = first[name]
         else:
-            value = xr.where(lacking, second[name], first[name])
+            wanted = lacking if name == "label" else lacking & ~np.isnan(second[name])
+            value = xr.where(wanted, second[name], first[name])
         rest = [dim for dim in value.dims if dim not in dims]
         merged[name] = value.transpose(*dims, *rest).variable
     return merged

@@ -139,7 +139,10 @@ def _dense_rows(
     dims: list[str] = [dim for dim in DIMS if dim in label.dims]
     dims += [str(dim) for dim in label.dims if dim not in dims]
     codes = to_codes(label.transpose(*dims).values).ravel()
-    rows = np.arange(codes.size) if missing else np.flatnonzero(codes != MISSING)
+    stated = codes != MISSING
+    if "prob" in variables:  # probabilities without a label say something too
+        stated |= ~np.isnan(variables["prob"].transpose(*dims, "category").values).all(axis=-1).ravel()
+    rows = np.arange(codes.size) if missing else np.flatnonzero(stated)
     at = np.unravel_index(rows, [label.sizes[dim] for dim in dims])
     return codes[rows], dict(zip(dims, at, strict=True))
 
