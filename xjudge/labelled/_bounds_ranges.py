@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -242,8 +241,10 @@ def _by_item(counting: Pass, plan: Plan, opened: Plan, *, vote: bool) -> Route:
 
 
 def _beside(counting: Pass) -> Pass:
-    """Return the pass, with the same requests and arrays, for plans and sides of its own."""
-    return copy.copy(counting)
+    """Return the pass, with the very same requests and arrays, for plans and sides of its own."""
+    apart = Pass.__new__(Pass)
+    vars(apart).update(vars(counting))
+    return apart
 
 
 def _share(part: Ints, whole: Ints) -> Floats:
