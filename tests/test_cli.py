@@ -32,6 +32,24 @@ def test_demo_as_json_holds_the_numbers_of_the_verbs(capsys: pytest.CaptureFixtu
             assert found[str(rater)] == pytest.approx(float(kappa), abs=1e-9)
 
 
+def test_demo_says_what_the_unresolved_answers_could_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    ds, micro = xj.load_example("rubric"), xj.Protocol(aggregate="micro")
+    result = xj.coverage_bounds(ds, reference="pooled", protocol=micro, interval=None)
+    fallen = xj.breakdown(ds, "accuracy", 0.8, reference="pooled", protocol=micro)
+    assert [row["rater"] for row in content["ranges"]] == result["rater"].values.tolist()
+    for row, share, one in zip(content["ranges"], content["breakdown"], result["rater"].values, strict=True):
+        ends = result["accuracy_range"].sel(rater=one).values
+        assert [row["accuracy_range_lower"], row["accuracy_range_upper"]] == pytest.approx(ends, abs=1e-9)
+        reason = str(fallen["breakdown_reason"].sel(rater=one).values)
+        assert share["breakdown_reason"] == reason
+        if reason == "ok":
+            assert share["breakdown"] == pytest.approx(float(fallen["breakdown"].sel(rater=one)), abs=1e-9)
+        else:
+            assert share["breakdown"] is None
+
+
 def test_demo_depends_on_its_seed_only(capsys: pytest.CaptureFixture[str]) -> None:
     outputs = []
     for arguments in (["demo"], ["demo", "--seed", "0"], ["demo", "--seed", "1"]):

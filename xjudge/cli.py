@@ -13,15 +13,20 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import pandas as pd
+import xarray as xr
 
 from xjudge.errors import XJudgeError, XJudgeWarning
 from xjudge.labelled._common import tidy, version
 from xjudge.labelled.agreement import agreement, tables
+from xjudge.labelled.bounds import breakdown, coverage_bounds
 from xjudge.outcomes import rates
 from xjudge.protocol import Protocol
 from xjudge.simulation import load_example
 
 __all__ = ["main"]
+
+_CLAIM = 0.8
+"""The accuracy whose claim the demo puts to the test."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,7 +97,33 @@ def _demo(chosen: argparse.Namespace) -> list[Section]:
     both = [section[2].set_index("rater")["accuracy"] for section in sections[-2:]]
     moved = pd.DataFrame({"rater": both[0].index, "accuracy_moves_by": (both[1] - both[0]).to_numpy()})
     sections.append(("moved", "The verdicts are the same; what the protocol alone does to accuracy:", moved))
-    return sections
+    return sections + _unresolved(ds)
+
+
+def _unresolved(ds: xr.Dataset) -> list[Section]:
+    """What the cases without an answer could do, and how many of them it takes."""
+    micro = Protocol(aggregate="micro")
+    ranges = tidy(
+        coverage_bounds(
+            ds, statistic=["accuracy", "kappa"], reference="pooled", protocol=micro, interval=None
+        )
+    )
+    ends = [f"{name}_range_{end}" for name in ("accuracy", "kappa") for end in ("lower", "upper")]
+    fallen = tidy(breakdown(ds, "accuracy", _CLAIM, reference="pooled", protocol=micro))
+    # infinity is no number in JSON; the reason says what it says
+    fallen["breakdown"] = fallen["breakdown"].where(fallen["breakdown"] <= 1)
+    return [
+        (
+            "ranges",
+            "Whatever the unresolved answers would have been, the values lie in these ranges:",
+            ranges[["rater", "n", "n_unresolved", *ends]],
+        ),
+        (
+            "breakdown",
+            f"Share of the unresolved answers that must be adverse to overturn `accuracy >= {_CLAIM}`:",
+            fallen[["rater", "breakdown", "breakdown_reason"]],
+        ),
+    ]
 
 
 def _as_text(sections: Sequence[Section], notes: Sequence[str]) -> str:
