@@ -461,6 +461,26 @@ def test_a_reason_wherever_a_scalar_is_undefined() -> None:
             assert np.isnan(found.values[name]) == (reason != Reason.OK), name
 
 
+@pytest.mark.parametrize("incomplete", ["drop", "pairwise"])
+def test_no_judge_has_no_size(incomplete: str) -> None:
+    sums = panel.panel_sums(
+        np.zeros((4, 0), dtype=int), HALF, [0] * 4, n_humans=[2] * 4, incomplete=incomplete
+    )
+    found = panel.effective_size(sums)
+    for name in (
+        "participation_ratio",
+        "distributional_error",
+        "nu_h",
+        "nu_mse",
+        "n_eff",
+        "mean_residual_sq",
+    ):
+        assert np.isnan(found.values[name]), name
+    for name, reason in found.reasons.items():
+        assert np.isnan(found.values[name]) == (reason != Reason.OK), name
+    assert np.isnan(panel.kish_n_eff(np.zeros((4, 0), dtype=int), [0] * 4))
+
+
 def test_one_judge_is_worth_one_judge() -> None:
     judges, h, gold, _ = random_panel(7, k=1)
     found = sizes(judges, h, gold)

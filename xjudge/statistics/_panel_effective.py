@@ -134,6 +134,8 @@ def _consensus(sums: PanelSums, error: Floats) -> _Consensus:
     variance = own.sum(-1)
     mean_sq = product.sum(-3).sum((-1, -2)) / max(k, 1) ** 2
     mean_sq = np.where(np.abs(mean_sq) <= ROUNDING * energy.sum(-1) / max(k, 1), 0.0, mean_sq)
+    if k < 1:
+        mean_sq, variance = np.full(mean_sq.shape, np.nan), np.full(variance.shape, np.nan)
     return _Consensus(
         _ratio(along, k * own), _ratio(along.sum(-1), k * variance), variance / max(k, 1), mean_sq
     )
@@ -154,7 +156,8 @@ def _reasons(values: dict[str, Floats], sums: PanelSums, phi: Floats, empty: Fla
     still = np.asarray(~none & (values["member_energy"] <= 0).any(-1))
     no_variance = np.asarray(~none & (values["human_variance"] == 0))
     no_error = ~none & (values["distributional_error"] <= 0)
-    gap = [(none, Reason.NO_ITEMS), (empty & ~none, Reason.NO_OVERLAP)]
+    nobody = np.broadcast_to(k < 1, none.shape)
+    gap = [(none, Reason.NO_ITEMS), (nobody, Reason.NO_JOINT_ANSWERS), (empty, Reason.NO_OVERLAP)]
     ratio = [*gap, (still, Reason.NO_RESIDUAL_ENERGY)]
     few = [(none, Reason.NO_ITEMS), (sums.human[..., 5] > 0, Reason.FEW_HUMAN_LABELS)]
     corrected_error = values["distributional_error_corrected"]
@@ -180,11 +183,13 @@ def _reasons(values: dict[str, Floats], sums: PanelSums, phi: Floats, empty: Fla
             (np.isnan(values["nu_mse_limit"]), Reason.NON_POSITIVE_ERROR),
         ],
         "n_eff": [
+            (nobody, Reason.NO_JOINT_ANSWERS),
             (~scored, Reason.NO_ITEMS),
             (constant, Reason.CONSTANT_ERRORS),
             (np.isnan(values["n_eff"]), Reason.NON_POSITIVE_DENOMINATOR),
         ],
         "mean_error_correlation": [
+            (nobody, Reason.NO_JOINT_ANSWERS),
             (~scored, Reason.NO_ITEMS),
             (one, Reason.ONE_JUDGE),
             (constant, Reason.CONSTANT_ERRORS),
@@ -193,10 +198,10 @@ def _reasons(values: dict[str, Floats], sums: PanelSums, phi: Floats, empty: Fla
         "human_variance": [(none, Reason.NO_ITEMS)],
         "finite_n_delta": [(none, Reason.NO_ITEMS), (no_variance, Reason.NO_HUMAN_VARIANCE)],
         "human_variance_corrected": few,
-        "distributional_error_corrected": [*few, (empty, Reason.NO_OVERLAP)],
+        "distributional_error_corrected": [*gap, *few],
         "nu_mse_corrected": [
+            *gap,
             *few,
-            (empty, Reason.NO_OVERLAP),
             (no_variance, Reason.NO_HUMAN_VARIANCE),
             (~(corrected_error > 0), Reason.NON_POSITIVE_ERROR),
         ],

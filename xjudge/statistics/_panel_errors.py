@@ -103,7 +103,8 @@ def kish_of(phi: Floats) -> tuple[Floats, Floats]:
     """Effective votes and mean pairwise correlation from error correlations."""
     k = phi.shape[-1]
     mean = mean_off_diagonal(phi)
-    used = mean if k > 1 else np.where(np.isnan(phi).any((-1, -2)), np.nan, 0.0)
+    # One judge has no pairs and is worth itself; no judge is worth nothing that could be said.
+    used = mean if k > 1 else np.where(np.isnan(phi).any((-1, -2)) | (k < 1), np.nan, 0.0)
     below = 1.0 + (k - 1) * used
     return np.divide(k, below, out=np.full(below.shape, np.nan), where=below > ROUNDING), mean
 

@@ -135,10 +135,9 @@ def panel_sums(
     scale = None if weights is None else np.asarray(weights, dtype=np.float64)
     if scale is not None and scale.shape[-1:] != (n,):
         raise StructureError(f"weights have shape {scale.shape}; the last axis must be the {n} items.")
-    width = max(1, int(np.prod(items.codes.shape[:-2]))) * (channels.shape[1] + channels.shape[0] + 1) * k * k
-    step = (
-        max(1, BLOCK_ELEMENTS // max(1, width)) if scale is not None else max(1, BLOCK_ELEMENTS * k // width)
-    )
+    # The largest temporary of an item: its residuals, or with weights the products of pairs of them.
+    width = int(np.prod(items.codes.shape[:-2])) * (sum(channels.shape) + 1) * k * (1 if scale is None else k)
+    step = max(1, BLOCK_ELEMENTS // max(1, width))
     parts = [
         _block_sums(
             _cut(items, slice(start, start + step)), channels, scale, start, pairwise=incomplete != "drop"
