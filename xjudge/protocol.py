@@ -9,18 +9,36 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from xjudge._protocol_parts import (
+    HANDLINGS,
+    Cut,
+    Extraction,
+    Handling,
+    ItemRule,
+    RecodeTo,
+    all_positive,
+    cut,
+    decimal,
+    frozen_population,
+    frozen_weights,
+    handling_from,
+    handling_json,
+    handling_word,
+    map_words,
+    recode_to,
+    weighted_share,
+)
 from xjudge._scale_map import ScaleMap, at_least, merge, one_of, scale_map_from_json
 from xjudge.codes import EXCLUDED, OUTCOMES, n_raw, raw_index, unused_name
-from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.scale import Category, Scale, category_key, plain_category
+from xjudge.errors import ProtocolError, listing
+from xjudge.scale import Category, Scale
 
 __all__ = [
     "Cut",
@@ -40,114 +58,6 @@ __all__ = [
 ]
 
 Aggregate = Literal["micro", "macro", "item"]
-
-
-def decimal(value: float | int | str | Fraction) -> Fraction:
-    """Read a threshold as the decimal that is written: ``0.05`` is 1/20, not its binary neighbour.
-
-    Raises
-    ------
-    ProtocolError
-        For what is no finite number.
-    """
-    try:
-        return value if isinstance(value, Fraction) else Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        raise ProtocolError(f"A threshold must be a finite number such as 0.05; got {value!r}.") from None
-
-
-def _as_written(threshold: str) -> str:
-    """A threshold as an argument that is read as the same decimal: ``0.6``, but ``'1/3'`` as text."""
-    try:
-        as_number = threshold in (repr(float(threshold)), f"{float(threshold):.0f}")
-    except ValueError:
-        as_number = False
-    return threshold if as_number else repr(threshold)
-
-
-# --------------------------------------------------------------------------------------- parts of a protocol
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class RecodeTo:
-    """Recode an outcome to a category; see :func:`recode_to`."""
-
-    category: Category
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RecodeTo):
-            return NotImplemented
-        return category_key(self.category) == category_key(other.category)
-
-    def __hash__(self) -> int:
-        return hash(category_key(self.category))
-
-    def __repr__(self) -> str:
-        return f"recode_to({self.category!r})"
-
-
-def recode_to(category: Category) -> RecodeTo:
-    """Count an outcome (CA, invalid, tie) as ``category``.
-
-    The category is looked up among the protocol's categories first (after ``scale_map``), then among
-    those of the data. Recoding an invalid output or a tie has no canonical form and warns.
-    """
-    return RecodeTo(plain_category(category))
-
-
-@dataclass(frozen=True, repr=False)
-class ItemRule:
-    """How the criterion verdicts of an item make one item verdict; see :func:`weighted_share`."""
-
-    kind: Literal["weighted_share", "all_positive", "sum"]
-    cut: str | None = None
-
-    def __repr__(self) -> str:
-        return {
-            "weighted_share": f"weighted_share({_as_written(self.cut or '')})",
-            "all_positive": "all_positive()",
-            "sum": "'sum'",
-        }[self.kind]
-
-
-def weighted_share(cut: float | str) -> ItemRule:
-    """Item verdict: positive iff the weighted share of positive criteria is at least ``cut``.
-
-    ``cut`` is read as the decimal that is written: a share of exactly 3/5 reaches ``0.6``.
-    """
-    share = decimal(cut)
-    if not 0 < share <= 1:
-        raise ProtocolError(f"`weighted_share` needs a cut in (0, 1]; got {cut}.")
-    return ItemRule("weighted_share", str(cut))
-
-
-def all_positive() -> ItemRule:
-    """Item verdict: positive iff every criterion is positive."""
-    return ItemRule("all_positive")
-
-
-@dataclass(frozen=True, repr=False)
-class Cut:
-    """Read a label from probabilities by a threshold; see :func:`cut`."""
-
-    at: str
-
-    def __repr__(self) -> str:
-        return f"cut({_as_written(self.at)})"
-
-
-def cut(at: float | str) -> Cut:
-    """Extraction rule: positive iff the probability of the positive category is at least ``at``."""
-    if not 0 < decimal(at) <= 1:
-        raise ProtocolError(f"`cut` needs a probability in (0, 1]; got {at}.")
-    return Cut(str(at))
-
-
-Handling = Literal["exclude", "category", "negative"] | RecodeTo
-Extraction = Literal["argmax", "expected", "sample"] | Cut
-
-_HANDLINGS = ("exclude", "category", "negative")
-_OUTCOME_WORDS = {"ca": "cannot assess", "invalid": "invalid", "tie": "tie"}
 
 
 # ------------------------------------------------------------------------------------------------- protocol
@@ -211,14 +121,14 @@ class Protocol:
             )
         for name in ("ca", "invalid", "tie"):
             value = getattr(self, name)
-            if not isinstance(value, RecodeTo) and value not in _HANDLINGS:
+            if not isinstance(value, RecodeTo) and value not in HANDLINGS:
                 raise ProtocolError(
-                    f"`{name}` is one of {listing(_HANDLINGS)} or xj.recode_to(category); got {value!r}."
+                    f"`{name}` is one of {listing(HANDLINGS)} or xj.recode_to(category); got {value!r}."
                 )
         if self.aggregate not in (None, "micro", "macro", "item"):
             raise ProtocolError(f"`aggregate` is None, 'micro', 'macro' or 'item'; got {self.aggregate!r}.")
-        object.__setattr__(self, "population", _frozen_population(self.population))
-        object.__setattr__(self, "criterion_weights", _frozen_weights(self.criterion_weights))
+        object.__setattr__(self, "population", frozen_population(self.population))
+        object.__setattr__(self, "criterion_weights", frozen_weights(self.criterion_weights))
         if self.item_rule == "sum":
             object.__setattr__(self, "item_rule", ItemRule("sum"))
         if self.item_rule is not None and not isinstance(self.item_rule, ItemRule):
@@ -293,14 +203,14 @@ class Protocol:
     @property
     def label(self) -> str:
         """A short readable name, for the ``protocol`` coordinate of a sweep."""
-        parts = [] if self.scale_map is None else [_map_words(self.scale_map)]
+        parts = [] if self.scale_map is None else [map_words(self.scale_map)]
         if self.extraction is not None:
             parts.append(str(self.extraction))
-        parts += [f"CA {_handling_word(self.ca)}"]
+        parts += [f"CA {handling_word(self.ca)}"]
         if self.invalid != "exclude":
-            parts.append(f"invalid {_handling_word(self.invalid)}")
+            parts.append(f"invalid {handling_word(self.invalid)}")
         if self.tie != "category":
-            parts.append(f"tie {_handling_word(self.tie)}")
+            parts.append(f"tie {handling_word(self.tie)}")
         if self.population is not None:
             parts.append(f"population {self._population_words()}")
         if self.aggregate is not None:
@@ -344,7 +254,7 @@ class Protocol:
         content = {
             "scale_map": None if self.scale_map is None else self.scale_map.to_json_object(),
             "population": population,
-            **{name: _handling_json(getattr(self, name)) for name in ("ca", "invalid", "tie")},
+            **{name: handling_json(getattr(self, name)) for name in ("ca", "invalid", "tie")},
             "aggregate": self.aggregate,
             "criterion_weights": None
             if self.criterion_weights is None
@@ -372,7 +282,7 @@ class Protocol:
             return cls(
                 scale_map=scale_map_from_json(content["scale_map"]),
                 population=content["population"],
-                **{name: _handling_from(content[name]) for name in ("ca", "invalid", "tie")},
+                **{name: handling_from(content[name]) for name in ("ca", "invalid", "tie")},
                 aggregate=content["aggregate"],
                 criterion_weights=content["criterion_weights"],
                 item_rule=None if rule is None else ItemRule(*rule),
@@ -568,72 +478,3 @@ def _mapped_problems(protocol: Protocol, mapped: Scale) -> list[str]:
     if isinstance(extraction, Cut) and mapped.kind not in ("binary", "continuous"):
         problems.append(f"extraction={extraction!r} needs a positive category, and {mapped!r} has none.")
     return problems
-
-
-def _frozen_population(population: Any) -> Any:
-    if population is None or isinstance(population, str):
-        return population
-    frozen = []
-    for name, values in _pairs(population, "population", "{coordinate: values} or the name of a variable"):
-        if isinstance(values, np.ndarray):
-            values = values.ravel()
-        many = isinstance(values, Iterable) and not isinstance(values, str | bytes)
-        chosen = tuple(values) if many else (values,)
-        if not chosen:
-            raise ProtocolError(f"`population`: no value is given for {name!r}, so no case would remain.")
-        try:
-            frozen.append((str(name), tuple(plain_category(value) for value in chosen)))
-        except StructureError:
-            raise ProtocolError(
-                f"`population`: the values of {name!r} must be text, finite numbers or booleans; "
-                f"got {listing(chosen)}."
-            ) from None
-    if not frozen:
-        raise ProtocolError("`population` names no coordinate; use None for all cases.")
-    return tuple(frozen)
-
-
-def _pairs(given: Any, field: str, what: str) -> list[tuple[Any, Any]]:
-    """Items of a mapping (a dict, a Series, or the pairs of JSON)."""
-    try:
-        return [(name, value) for name, value in (given.items() if hasattr(given, "items") else given)]
-    except (TypeError, ValueError):
-        raise ProtocolError(f"`{field}` is {what}; got {given!r}.") from None
-
-
-def _frozen_weights(weights: Any) -> Any:
-    if weights is None:
-        return None
-    pairs = _pairs(weights, "criterion_weights", "{criterion: weight}")
-    try:
-        frozen = tuple((plain_category(name), float(weight)) for name, weight in pairs)
-    except (TypeError, ValueError):  # StructureError, of a name that is none, included
-        raise ProtocolError(
-            f"`criterion_weights` are numbers by criterion name; got {listing(pairs)}."
-        ) from None
-    wrong = [name for name, weight in frozen if not (np.isfinite(weight) and weight >= 0)]
-    if wrong or not any(weight > 0 for _, weight in frozen):
-        raise ProtocolError(
-            "`criterion_weights` are finite, not negative, and not all zero; "
-            f"see {listing(wrong) if wrong else 'all of them'}."
-        )
-    return frozen
-
-
-def _handling_word(how: Handling) -> str:
-    words = {"exclude": "excluded", "category": "category", "negative": "negative"}
-    return f"→ {how.category}" if isinstance(how, RecodeTo) else words[how]
-
-
-def _map_words(scale_map: ScaleMap) -> str:
-    if scale_map.kind == "at_least":
-        return f"≥ {scale_map.values[0]}"
-    return repr(scale_map).replace("'", "")
-
-
-def _handling_json(how: Handling) -> Any:
-    return {"recode_to": how.category} if isinstance(how, RecodeTo) else how
-
-
-def _handling_from(content: Any) -> Any:
-    return RecodeTo(content["recode_to"]) if isinstance(content, dict) else content
