@@ -87,6 +87,7 @@ ROOMS: dict[str, Room] = {
     "labelled.loo": Room(4, 6),
     "labelled.panel": Room(4, 6),
     "labelled.selection": Room(4, 6),
+    "labelled.subpanels": Room(4, 6),
     "labelled.disagreements": Room(4, 6),
     "labelled.spread": Room(4, 6),
     "labelled.stability": Room(4, 6),
