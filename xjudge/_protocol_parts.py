@@ -76,10 +76,24 @@ class RecodeTo:
 
 
 def recode_to(category: Category) -> RecodeTo:
-    """Count an outcome (CA, invalid, tie) as ``category``.
+    """Count an outcome (CA, invalid, tie) as a category.
 
-    The category is looked up among the protocol's categories first (after ``scale_map``), then among
-    those of the data. Recoding an invalid output or a tie has no canonical form and warns.
+    Parameters
+    ----------
+    category : str, int, float or bool
+        Looked up among the protocol's categories first (after ``scale_map``), then among those of the data.
+
+    Returns
+    -------
+    RecodeTo
+        For ``ca``, ``invalid`` or ``tie`` of a protocol. Recoding an invalid output or a tie has no
+        canonical form and warns.
+
+    Examples
+    --------
+    >>> import xjudge as xj
+    >>> xj.Protocol(ca=xj.recode_to("A"), tie=xj.recode_to("B"))
+    Protocol(ca=recode_to('A'), tie=recode_to('B'))
     """
     return RecodeTo(plain_category(category))
 
@@ -102,7 +116,26 @@ class ItemRule:
 def weighted_share(cut: float | str) -> ItemRule:
     """Item verdict: positive iff the weighted share of positive criteria is at least ``cut``.
 
-    ``cut`` is read as the decimal that is written: a share of exactly 3/5 reaches ``0.6``.
+    Parameters
+    ----------
+    cut : float or str
+        In (0, 1], read as the decimal that is written: a share of exactly 3/5 reaches ``0.6``.
+
+    Returns
+    -------
+    ItemRule
+        For ``item_rule`` of a protocol with ``aggregate="item"``; weights are its ``criterion_weights``.
+
+    Raises
+    ------
+    ProtocolError
+        A cut outside (0, 1].
+
+    Examples
+    --------
+    >>> import xjudge as xj
+    >>> xj.Protocol(aggregate="item", item_rule=xj.weighted_share(0.6))
+    Protocol(aggregate='item', item_rule=weighted_share(0.6))
     """
     share = decimal(cut)
     if not 0 < share <= 1:
@@ -111,7 +144,19 @@ def weighted_share(cut: float | str) -> ItemRule:
 
 
 def all_positive() -> ItemRule:
-    """Item verdict: positive iff every criterion is positive."""
+    """Item verdict: positive iff every criterion is positive.
+
+    Returns
+    -------
+    ItemRule
+        For ``item_rule`` of a protocol with ``aggregate="item"``.
+
+    Examples
+    --------
+    >>> import xjudge as xj
+    >>> xj.Protocol(aggregate="item", item_rule=xj.all_positive())
+    Protocol(aggregate='item', item_rule=all_positive())
+    """
     return ItemRule("all_positive")
 
 
@@ -126,7 +171,29 @@ class Cut:
 
 
 def cut(at: float | str) -> Cut:
-    """Extraction rule: positive iff the probability of the positive category is at least ``at``."""
+    """Extraction rule: positive iff the probability of the positive category is at least ``at``.
+
+    Parameters
+    ----------
+    at : float or str
+        In (0, 1].
+
+    Returns
+    -------
+    Cut
+        For ``extraction`` of a protocol whose scale is binary after its ``scale_map``.
+
+    Raises
+    ------
+    ProtocolError
+        A probability outside (0, 1].
+
+    Examples
+    --------
+    >>> import xjudge as xj
+    >>> xj.Protocol(scale_map=xj.at_least(3), extraction=xj.cut(0.7))
+    Protocol(scale_map=at_least(3), extraction=cut(0.7))
+    """
     if not 0 < decimal(at) <= 1:
         raise ProtocolError(f"`cut` needs a probability in (0, 1]; got {at}.")
     return Cut(str(at))
