@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.columns import criterion_weights
-from xjudge.errors import Reason
+from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._bounds_ranges import Ends, Route, covered, n_open
 from xjudge.labelled._common import texts
 from xjudge.labelled._evaluation import averaged
@@ -85,6 +85,32 @@ def _counts_and_values(
     return out, eligible
 
 
+class _Merged(Intervals):
+    """Units that contribute alike are one, with the sum of their multiplicities.
+
+    A multinomial over units is one over the merged units, so the law is the same; there are few of them,
+    however many items there are, and their order does not depend on that of the items.
+    """
+
+    def _rows(
+        self, plan: Plan, source: str, slot: Any, place: tuple[int, int, int, int], own: Ints, total: int
+    ) -> tuple[Floats, Ints]:
+        if source == "units" and not slot.complete:
+            raise ProtocolError(
+                "There are too many distinct items to resample the ends of ranges; take interval=None, or "
+                "resample='clusters' (coordinate `cluster`)."
+            )
+        rows, multiplicities = super()._rows(plan, source, slot, place, own, total)
+        if source != "units":
+            return rows, multiplicities
+        if plan.aggregate == "micro" and self.sampling.resample != "items+criteria":
+            rows = rows.sum(1, keepdims=True)  # which is what a replicate does, too late to merge
+        alike, which = np.unique(rows.reshape(len(rows), -1), axis=0, return_inverse=True)
+        merged = np.zeros(len(alike), dtype=np.int64)
+        np.add.at(merged, which.ravel(), multiplicities)
+        return alike.reshape(-1, *rows.shape[1:]), merged
+
+
 class Bounds:
     """Ranges of statistics at shares, with what sampling does to them.
 
@@ -123,12 +149,12 @@ class Bounds:
         self.weights, self.shares, self.sampling, self.many = weights, shares, sampling, many
         self.drawn = [] if sampling.method is None else list(drawn)
         self.place = _Placing(counting, plan)
-        made: dict[Plan, Intervals] = {}
-        self.intervals: dict[str, Intervals] = {}
+        made: dict[Plan, _Merged] = {}
+        self.intervals: dict[str, _Merged] = {}
         for name in self.drawn:
             route = routes[name]
             if route.plan not in made:
-                made[route.plan] = Intervals(route.counting, sampling)
+                made[route.plan] = _Merged(route.counting, sampling)
             self.intervals[name] = made[route.plan]
 
     def trailing(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
