@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from xjudge.labelled.panel import effective_size
     from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
     from xjudge.labelled.reliability import reliability
+    from xjudge.labelled.selection import select_panel
     from xjudge.labelled.spread import mean_pairwise, spread
+    from xjudge.labelled.subpanels import panel_curve
     from xjudge.rebuilding import rebuild
     from xjudge.simulation import load_example, simulate
 
@@ -65,11 +67,13 @@ _LATER = {
     "load_example": "xjudge.simulation",
     "loo_validate": "xjudge.labelled.loo",
     "mean_pairwise": "xjudge.labelled.spread",
+    "panel_curve": "xjudge.labelled.subpanels",
     "partial": "xjudge.labelled._panel_human",
     "plan_overlap": "xjudge.labelled.planning",
     "rank": "xjudge.labelled.compare",
     "rebuild": "xjudge.rebuilding",
     "reliability": "xjudge.labelled.reliability",
+    "select_panel": "xjudge.labelled.selection",
     "simulate": "xjudge.simulation",
     "spread": "xjudge.labelled.spread",
     "wrong_decision_rate": "xjudge.labelled.planning",
@@ -112,6 +116,7 @@ __all__ = [
     "mean_pairwise",
     "merge",
     "one_of",
+    "panel_curve",
     "partial",
     "plan_overlap",
     "rank",
@@ -119,6 +124,7 @@ __all__ = [
     "rebuild",
     "recode_to",
     "reliability",
+    "select_panel",
     "simulate",
     "spread",
     "statistics",

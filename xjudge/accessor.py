@@ -134,6 +134,8 @@ class DatasetJudge(_NotData):
     allocate = _Later("xjudge.labelled.planning")
     disagreements = _Later("xjudge.labelled.disagreements")
     effective_size = _Later("xjudge.labelled.panel")
+    panel_curve = _Later("xjudge.labelled.subpanels")
+    select_panel = _Later("xjudge.labelled.selection")
     to_long = _method(build.to_long)
     join = _method(build.join)
     tidy = _method(_common.tidy)

@@ -1,0 +1,316 @@
+"""Curves and selection of panels on labelled data."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from labels import dataset
+
+import xjudge as xj
+from xjudge.statistics import panel
+
+MICRO = xj.Protocol(aggregate="micro")
+NOMINAL = xj.Scale.nominal(["a", "b", "c"])
+
+
+def quiet(verb: Any, *arguments: Any, **options: Any) -> xr.Dataset:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xj.XJudgeWarning)
+        return verb(*arguments, **options)
+
+
+@pytest.fixture(scope="module")
+def ds() -> xr.Dataset:
+    """Three humans and seven judges of different skill who share errors, two criteria; a few gaps."""
+    rng = np.random.default_rng(8)
+    truth = rng.integers(0, 3, (90, 1, 2))
+    shared = rng.integers(0, 3, (90, 1, 2))
+    said = [np.where(rng.random((90, 3, 2)) < 0.8, truth, rng.integers(0, 3, (90, 3, 2)))]
+    for place in range(7):
+        wrong = np.where(rng.random((90, 1, 2)) < 0.6, shared, rng.integers(0, 3, (90, 1, 2)))
+        said.append(np.where(rng.random((90, 1, 2)) < 0.5 + 0.04 * place, truth, wrong))
+    codes = np.concatenate(said, axis=1)
+    codes[:4, 5] = -2
+    codes[4, :3, 0] = -1
+    ds = dataset(codes, ["human"] * 3 + ["judge"] * 7, scale=NOMINAL, system=["a", "b"] * 45)
+    family = ["", "", "", "f", "f", "g", "g", "h", "h", "i"]
+    return ds.assign_coords(family=("rater", family), cost=("rater", [0.0] * 3 + [1, 2, 3, 4, 5, 6, 7]))
+
+
+def inputs(ds: xr.Dataset, criterion: int) -> tuple[Any, Any, Any]:
+    """Judges, human distributions and gold of one criterion, as the room takes them."""
+    labels = ds["label"].isel(criterion=criterion).values.astype(int)
+    counts = (labels[:, :3, None] == np.arange(3)).sum(1)
+    h, n_humans = panel.human_distribution(counts)
+    gold = np.where(n_humans > 0, panel.gold_mode(counts)[0], -1)
+    return np.where(labels >= 0, labels, -1)[:, 3:], h, gold
+
+
+# ----------------------------------------------------------------------------------------------- select_panel
+
+
+def test_selection_is_that_of_the_room(ds: xr.Dataset) -> None:
+    found = quiet(xj.select_panel, ds, 3, rule=["A", "D", "E"], search="all", folds=3)
+    assert found["member"].dims == ("criterion", "panel", "rater")
+    assert found["panel"].values.tolist() == ["S0", "A", "D", "E"]
+    for criterion in range(2):
+        judges, h, gold = inputs(ds, criterion)
+        names = [f"j{n}" for n in range(1, 8)]
+        right = panel.select_panel(
+            judges, h, gold, 3, rule=["A", "D", "E"], search="all", names=names, folds=3
+        )
+        one = found.isel(criterion=criterion)
+        np.testing.assert_array_equal(one["member"], right.member)
+        for name in ("accuracy", "nu_h", "nu_mse", "mean_squared_correlation", "n_eff"):
+            np.testing.assert_array_equal(one[name], getattr(right.quantities, name))
+        assert int(one["n_panels"]) == right.enumeration.n_panels == 35
+        assert int(one["n_panels_dominating"]) == right.enumeration.n_dominating
+        front = one["front_member"].values[one["front_accuracy"].notnull().values]
+        np.testing.assert_array_equal(front, right.enumeration.front_member)
+        np.testing.assert_array_equal(one["fold_member"], right.held_out.member)
+        np.testing.assert_array_equal(one["held_out_accuracy"], right.held_out.held_out.accuracy)
+        assert int(one["fold_n_items"].sum()) == int(one["n_items"])
+
+
+def test_front_and_rules_by_brute_force(ds: xr.Dataset) -> None:
+    """All 35 panels measured by the verb `effective_size`, and their votes by plain loops."""
+    one = ds.isel(criterion=0, drop=True)
+    found = quiet(xj.select_panel, one, 3, rule=["A", "D", "E"], search="all")
+    judges, _, gold = inputs(ds, 0)
+    keep = (judges >= 0).all(1) & (gold >= 0)
+    complete = one.isel(item=keep)
+    judges, gold = judges[keep], gold[keep]
+    measured = {}
+    for members in combinations(range(7), 3):
+        hits = 0.0
+        for votes, right in zip(judges[:, members], gold, strict=True):
+            counts = np.bincount(votes, minlength=3)
+            best = np.flatnonzero(counts == counts.max())
+            hits += (right in best) / len(best)
+        size = quiet(xj.effective_size, complete, judges=[f"j{m + 1}" for m in members], interval=None)
+        measured[members] = hits / len(gold), float(size["nu_h"]), float(size["distributional_error"])
+    single = (judges == gold[:, None]).mean(0)
+    s0 = tuple(sorted(np.lexsort((np.arange(7), -single))[:3].tolist()))
+    chosen = {
+        str(name): tuple(np.flatnonzero(found["member"].sel(panel=name)).tolist())
+        for name in found["panel"].values
+    }
+    assert chosen["S0"] == s0
+    better = {m: q for m, q in measured.items() if q[0] > measured[s0][0] + 1e-12}
+    others = {m: q for m, q in measured.items() if m != s0}
+    assert chosen["A"] == max(better, key=lambda m: better[m][1])
+    assert chosen["E"] == min(better, key=lambda m: better[m][2])
+    best = max(q[0] for q in others.values())
+    assert chosen["D"] == max(
+        (m for m, q in others.items() if q[0] > best - 1e-12), key=lambda m: others[m][1]
+    )
+    for name, members in chosen.items():
+        one_panel = found.sel(panel=name)
+        assert float(one_panel["accuracy"]) == pytest.approx(measured[members][0], rel=1e-12)
+        assert float(one_panel["nu_h"]) == pytest.approx(measured[members][1], rel=1e-10)
+        assert float(one_panel["distributional_error"]) == pytest.approx(measured[members][2], rel=1e-10)
+    dominating = sum(q[0] > measured[s0][0] + 1e-12 and q[1] > measured[s0][1] for q in others.values())
+    assert int(found["n_panels_dominating"]) == dominating
+    assert int(found["n_panels_more_accurate"]) == len(better)
+
+
+def test_the_chosen_panel_is_measured_by_its_members(ds: xr.Dataset) -> None:
+    m = quiet(ds.judge.select_panel, 3, rule="D", protocol=MICRO)
+    pool = panel.complete_items(*(np.concatenate([inputs(ds, c)[p] for c in range(2)]) for p in range(2)))
+    assert int(m["n_items"]) == int(pool.sum())
+    member = m["member"].sel(panel="D")
+    found = quiet(ds.judge.effective_size, judges=member, protocol=MICRO, interval=None)
+    assert found["rater"].values.tolist() == m["rater"].values[member.values].tolist()
+    assert found.sizes["rater"] == 3
+
+
+def test_candidates_within_two_swaps(ds: xr.Dataset) -> None:
+    found = quiet(xj.select_panel, ds.isel(criterion=[0]), 3)
+    assert found["n_candidates"].values.tolist() == [3 * 4 + 3 * 6]
+    assert found["n_one_swap"].values.tolist() == [12]
+    assert found["n_two_swaps"].values.tolist() == [18]
+    assert int(found["n_swaps"].sel(panel="S0").squeeze()) == 0
+    assert "front_member" not in found
+
+
+def test_constraints_by_name_family_and_cost(ds: xr.Dataset) -> None:
+    found = quiet(
+        xj.select_panel, ds, 3, rule="D", must_include=["j1"], exclude=["j7"], family_cap=1, budget=11
+    )
+    member = found["member"].isel(panel=1)
+    assert member.sel(rater="j1").all()
+    assert not member.sel(rater="j7").any()
+    for row in member.transpose("criterion", "rater").values:
+        families = found["family"].values[row]
+        assert len(set(families.tolist())) == 3
+    assert (found["total_cost"].isel(panel=1) <= 11).all()
+
+
+def test_own_objective(ds: xr.Dataset) -> None:
+    def cheap(quantities: panel.PanelQuantities) -> Any:
+        return -quantities.cost
+
+    found = quiet(xj.select_panel, ds.isel(criterion=0), 2, rule=[cheap, "A"], search="all")
+    assert found["panel"].values.tolist() == ["S0", "cheap", "A"]
+    assert found["rater"].values[found["member"].sel(panel="cheap").values].tolist() == ["j1", "j2"]
+
+
+def test_folds_are_of_items(ds: xr.Dataset) -> None:
+    """With criteria pooled, the units of an item are in one fold; given folds are those of the coordinate."""
+    folds = np.arange(90) % 3
+    given = ds.assign_coords(fold_of=("item", folds))
+    one = quiet(xj.select_panel, given, 3, folds="fold_of", protocol=MICRO)
+    other = quiet(xj.select_panel, given, 3, folds=folds.tolist(), protocol=MICRO)
+    xr.testing.assert_equal(one, other)
+    judges, h, gold = (np.stack([inputs(ds, c)[place] for c in range(2)], axis=1) for place in range(3))
+    right = panel.select_panel(
+        judges.reshape(-1, 7),
+        h.reshape(-1, 3),
+        gold.ravel(),
+        3,
+        folds=np.repeat(folds, 2),
+        names=[f"j{n}" for n in range(1, 8)],
+    )
+    np.testing.assert_array_equal(one["fold_member"], right.held_out.member)
+    np.testing.assert_array_equal(one["held_out_nu_mse"], right.held_out.held_out.nu_mse)
+
+
+SELECTIONS: list[tuple[Any, dict[str, Any]]] = [
+    (xj.select_panel, {"k": 3, "rule": ["A", "E"], "search": "all"}),
+    (xj.select_panel, {"k": 2, "by": "system", "folds": 2}),
+    (xj.panel_curve, {"n_draws": 20}),
+    (xj.panel_curve, {"n_draws": 20, "protocol": MICRO, "by": "system"}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Labels are chunked")
+@pytest.mark.parametrize(("verb", "options"), SELECTIONS)
+def test_every_backend_gives_the_same_bits(
+    ds: xr.Dataset, backend: Any, verb: Any, options: dict[str, Any]
+) -> None:
+    xr.testing.assert_identical(quiet(verb, backend(ds), **options), quiet(verb, ds, **options))
+
+
+@pytest.mark.parametrize(("verb", "options"), SELECTIONS)
+def test_one_compute_and_no_lazy_answer(
+    ds: xr.Dataset, count_computes: Any, verb: Any, options: dict[str, Any]
+) -> None:
+    lazy = ds.chunk(item=(50, 7, 33))
+    lazy = lazy.assign_coords({name: c.compute() for name, c in lazy.coords.items()})
+    with count_computes() as computes:
+        quiet(verb, lazy, **options)
+        assert computes.n == 1
+    with pytest.raises(xj.ProtocolError, match="holds the votes in memory"):
+        verb(lazy, compute=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 8}, "8"),
+        ({"k": 3, "rule": "Z"}, "'A', 'D', 'E'"),
+        ({"k": 3, "search": "some"}, "'swaps', 'all' or 'bounded'"),
+        ({"k": 3, "must_include": ["nobody"]}, "there is no rater 'nobody'"),
+        ({"k": 3, "exclude": ["h1"]}, "'h1' is not a judge of the pool"),
+        ({"k": 3, "budget": 2.0}, "No panel of 3 judges"),
+        ({"k": 3, "folds": 1}, "at least 2"),
+        ({"k": 3, "folds": [0, 1]}, "a fold for each of the 90 items"),
+        ({"k": 3, "folds": [0, 1], "by": "system"}, "`by` goes with a number of folds"),
+    ],
+)
+def test_impossible_selections(ds: xr.Dataset, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(xj.XJudgeError, match=message):
+        quiet(xj.select_panel, ds, **options)
+
+
+def test_what_a_selection_needs_of_the_coordinates(ds: xr.Dataset) -> None:
+    bare = ds.drop_vars(["family", "cost"])
+    with pytest.raises(xj.StructureError, match=r"`family_cap` needs a coordinate `family\(rater\)`"):
+        quiet(xj.select_panel, bare, 3, family_cap=1)
+    with pytest.raises(xj.StructureError, match=r"`budget` needs a coordinate `cost\(rater\)`"):
+        quiet(xj.select_panel, bare, 3, budget=1.0)
+    with pytest.raises(xj.StructureError, match=r"needs a coordinate `family\(rater\)`"):
+        quiet(xj.panel_curve, bare, design="balanced")
+    found = quiet(xj.select_panel, bare, 3)
+    assert (found["total_cost"].where(found["found"], 0) == 0).all()
+
+
+def test_units_left_out_are_told(ds: xr.Dataset) -> None:
+    with pytest.warns(xj.DroppedWarning, match="9 of 180 units are left out"):
+        found = xj.select_panel(ds, 3)
+    assert found["n_dropped"].values.tolist() == [5, 4]
+
+
+# ------------------------------------------------------------------------------------------------ panel_curve
+
+
+def test_curve_is_that_of_the_room(ds: xr.Dataset) -> None:
+    found = quiet(xj.panel_curve, ds, n_draws=30, quantiles=[0.0, 0.5, 1.0])
+    assert found["nu_h"].dims == ("criterion", "size", "quantile")
+    assert found["nu_mse_without"].dims == ("rater", "criterion")
+    judges, h, gold = inputs(ds, 1)
+    used = np.flatnonzero((judges >= 0).all(1) & ~np.isnan(h).any(1))
+    first = np.isin(np.arange(90), np.random.default_rng(0).permutation(used)[: len(used) // 2])
+    halves = tuple(panel.panel_sums(judges[part], h[part], gold[part]) for part in (first, ~first))
+    right = panel.panel_curve(halves, n_draws=30, quantiles=[0.0, 0.5, 1.0])
+    one = found.isel(criterion=1)
+    for name in ("nu_h", "nu_mse", "participation_ratio", "distributional_error", "mean_energy"):
+        np.testing.assert_allclose(one[name], right.values[name], rtol=1e-10, err_msg=name)
+    np.testing.assert_array_equal(one["n_panels"], right.n_panels)
+    np.testing.assert_array_equal(one["rank_correlation"], right.rank_correlation)
+    np.testing.assert_array_equal(one["half_rank_correlation"], right.half_rank_correlation)
+    assert float(one["nu_mse_limit"]) == pytest.approx(float(right.nu_mse_limit), rel=1e-10)
+    assert int(one["n_items"]) + int(one["n_dropped"]) == 90
+
+
+def test_the_whole_pool_and_the_pool_without_a_judge(ds: xr.Dataset) -> None:
+    found = quiet(xj.panel_curve, ds, n_draws=20, protocol=MICRO)
+    pool = quiet(xj.effective_size, ds, protocol=MICRO, interval=None)
+    last = found.isel(size=-1, quantile=2)
+    for name in ("nu_h", "nu_mse", "participation_ratio", "distributional_error"):
+        assert float(last[name]) == pytest.approx(float(pool[name]), rel=1e-10)
+    assert float(found["nu_mse_limit"]) == pytest.approx(float(pool["nu_mse_limit"]), rel=1e-10)
+    complete = ds.where((ds["label"].isel(rater=slice(3, None)) >= 0).all("rater"), -1)
+    complete = complete.assign(label=complete["label"].astype(np.int8).assign_attrs(ds["label"].attrs))
+    others = [f"j{n}" for n in range(1, 8) if n != 4]
+    without = quiet(xj.effective_size, complete, judges=others, protocol=MICRO, interval=None)
+    for name in ("nu_h", "nu_mse", "n_eff"):
+        one = float(found[f"{name}_without"].sel(rater="j4"))
+        assert one == pytest.approx(float(without[name]), rel=1e-10)
+
+
+def test_searched_panels_are_at_least_as_diverse_as_drawn_ones(ds: xr.Dataset) -> None:
+    found = quiet(xj.panel_curve, ds, quantiles=[1.0])
+    best = found["participation_ratio"].isel(quantile=0)
+    assert (found["searched_participation_ratio"] >= best - 1e-9).all()
+    assert (found["searched_member"].sum("rater") == found["size"]).all()
+    assert (found["n_stable"] <= found["n_conflicts"]).all()
+    assert (found["n_additions"] == found["n_panels"] * (7 - found["size"])).all()
+
+
+def test_designs_by_family(ds: xr.Dataset) -> None:
+    found = quiet(xj.panel_curve, ds, design="one_per_family")
+    assert found["size"].values.tolist() == [1, 2, 3, 4]
+    # two of families f, g, h and one of i: 8 panels with a member of every family
+    assert found["n_panels"].isel(criterion=0).values.tolist() == [7, 18, 20, 8]
+
+
+def test_curves_of_awkward_pools(ds: xr.Dataset) -> None:
+    alone = quiet(xj.panel_curve, ds, judges=["j1"])
+    assert alone["n_panels"].values.tolist() == [[1], [1]]
+    assert np.isnan(alone["nu_mse_limit"]).all()
+    nothing = ds.where(ds["rater"] != "j2", -1)
+    nothing = nothing.assign(label=nothing["label"].astype(np.int8).assign_attrs(ds["label"].attrs))
+    empty = quiet(xj.panel_curve, nothing, n_draws=5)
+    assert (empty["n_items"] == 0).all()
+    assert np.isnan(empty["nu_h"]).all()
+    with pytest.raises(xj.OverlapError, match="answer of all 7 judges"):
+        quiet(xj.select_panel, nothing, 3)
+    for wrong, message in (([3, 2], "increasing"), ([0], "between 1 and the 7 judges"), ([8], "7 judges")):
+        with pytest.raises(xj.ProtocolError, match=message):
+            xj.panel_curve(ds, sizes=wrong)
