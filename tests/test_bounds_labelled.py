@@ -344,6 +344,32 @@ def test_each_human_has_the_range_of_the_table(ds: xr.Dataset) -> None:
     )
 
 
+def test_what_is_said_of_covered_pairs_is_what_agreement_says(ds: xr.Dataset) -> None:
+    for reference in ("each", "pooled", "majority", "h1"):
+        for aggregate in (None, "micro", "macro"):
+            options = {"reference": reference, "protocol": xj.Protocol(aggregate=aggregate)}
+            found = ranges(ds, statistic="accuracy", **options)
+            usual = quiet(xj.agreement, ds, statistic="accuracy", interval=None, **options)
+            shared = [str(name) for name in usual.data_vars if str(name) != "n_criteria_included"]
+            assert {"accuracy", "n", "n_items", "n_eligible", "coverage", "rate_rater"} <= set(shared)
+            for name in shared:
+                xr.testing.assert_equal(found[name], usual[name].drop_vars("statistic", errors="ignore"))
+
+
+def test_results_survive_files(ds: xr.Dataset, tmp_path: Any) -> None:
+    for number, result in enumerate(
+        (
+            quiet(xj.coverage_bounds, ds, n_resamples=20, max_share=[0.5, 1.0]),
+            quiet(xj.breakdown, ds, "accuracy", [0.2, 0.9]),
+        )
+    ):
+        path = tmp_path / f"{number}.nc"
+        result.to_netcdf(path)
+        with xr.open_dataset(path) as back:
+            loaded = back.load()
+        assert quiet(xj.rebuild, loaded, ds).equals(result)
+
+
 def test_micro_sums_the_tables_of_criteria_first(ds: xr.Dataset) -> None:
     found = ranges(ds, statistic="phi", protocol=MICRO)
     raw = quiet(xj.tables, ds, protocol=MICRO)["count"].values

@@ -126,7 +126,7 @@ def _differences(result: xr.Dataset, again: xr.Dataset) -> list[str]:
         if now.dtype.kind == "f":
             old = old.astype(np.float64)
             same = (old == now) | (np.isnan(old) & np.isnan(now))
-            largest = np.abs(old - now)[~same]
+            largest = np.abs(old[~same] - now[~same])
             finite = largest[np.isfinite(largest)]
             size = f", by up to {finite.max():.3g}" if finite.size else ""
         else:

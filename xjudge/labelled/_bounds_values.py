@@ -80,6 +80,11 @@ def _counts_and_values(
     out["n_eligible"] = place.on_dims(place.pooled(eligible_apart))
     out["n_unresolved"] = place.on_dims(place.pooled(open_cases))
     out["coverage"] = share(out["n"], out["n_eligible"])
+    if plan.scale.kind == "binary":  # of all covered pairs; a statistic of that name may be an average
+        cells = table.sum(-6, keepdims=True) if plan.aggregate == "macro" else table
+        total = cells.sum((-2, -1))
+        for name, axis in (("rate_reference", -1), ("rate_rater", -2)):
+            out.setdefault(name, place.on_dims(share(cells.sum(axis)[..., 1], total)))
     if counting.sides.kind == "majority":
         out["n_reference_ties"] = place.on_dims(place.pooled(raw[..., plan.tied, :].sum(-1)))
     return out, eligible

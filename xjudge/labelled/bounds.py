@@ -94,8 +94,9 @@ def coverage_bounds(
         wherever in its range it lies; not beyond what the statistic can reach), and ``x_undefined``, the
         share of resamples without a range. ``n`` covered pairs on ``n_items`` items, ``n_eligible`` pairs
         where neither label is missing, ``n_unresolved`` pairs that a completion may change, and
-        ``coverage = n / n_eligible``. Under ``"macro"`` also ``n_criteria`` and
-        ``n_criteria_included(statistic)``, those with a range.
+        ``coverage = n / n_eligible``. Where they exist ``rate_reference`` and ``rate_rater``, the positive
+        rates of the covered pairs, and of a majority ``n_reference_ties``. Under ``"macro"`` also
+        ``n_criteria`` and ``n_criteria_included(statistic)``, those with a range.
 
     Raises
     ------
