@@ -90,9 +90,14 @@ class ScoreMoments(NamedTuple):
     """Shape (..., 8 G, 8 G): products of the features that a unit adds, summed over units."""
 
 
+def _finite(numbers: npt.NDArray[Any]) -> Float:
+    """Numbers with NaN for infinite ones, which are reported and end in an error."""
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
 def _sides(options: Options, block: Block) -> tuple[Float, Float]:
     """Numbers (item, column, criterion, other) of both sides."""
-    array, n_criteria = block[options["left"]], options["n_criteria"]
+    array, n_criteria = _finite(block[options["left"]]), options["n_criteria"]
     out = []
     for side in ("left", "right"):
         columns = options[f"{side}_columns"]
@@ -226,7 +231,7 @@ class ScoreRows(NamedTuple):
 
 
 def _count_held(options: Options, block: Block) -> tuple[Float, Ints]:
-    numbers = block[options["scores"]].astype(np.float64)
+    numbers = _finite(block[options["scores"]])
     columns = options["columns"]
     chosen = numbers if columns is None else numbers[:, list(columns)]
     rows = chosen.reshape((len(numbers), math.prod(chosen.shape[1:])))
