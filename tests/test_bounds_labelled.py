@@ -273,6 +273,24 @@ def test_item_verdicts_over_every_completion_of_their_criteria(seed: int) -> Non
     assert found["accuracy_range_kind"].values.tolist() == [["sharp"]]
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("reference", ["pooled", "majority"])
+def test_item_verdicts_of_several_humans_over_every_completion(reference: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 2, (3, 4, 2)).astype(np.int8)
+    codes.ravel()[rng.permutation(24)[:5]] = -2
+    roles = ["human"] * 3 + ["judge"]
+    protocol = xj.Protocol(aggregate="item", item_rule=xj.weighted_share([0.5, 1.0][seed % 2]))
+    options: dict[str, Any] = {"reference": reference, "protocol": protocol}
+    reached = [
+        quiet(xj.agreement, dataset(whole, roles), statistic="accuracy", interval=None, **options)[
+            "accuracy"
+        ].item()
+        for whole in completions(codes, 2)
+    ]
+    assert ends(ranges(dataset(codes, roles), **options)) == [np.nanmin(reached), np.nanmax(reached)]
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("statistic", ["accuracy", "kappa"])
 def test_sums_of_criteria_have_an_outer_range(statistic: str, seed: int) -> None:
