@@ -24,6 +24,7 @@ VERBS = (
     "mask",
     "mean_pairwise",
     "panel_curve",
+    "panel_vote",
     "rank",
     "rates",
     "select_panel",

@@ -32,7 +32,7 @@ class Room(NamedTuple):
     """
 
     floor: float
-    inner: int = 0
+    inner: float = 0
 
 
 FRONT = 9  # the inner floor of a package's own __init__
@@ -78,6 +78,7 @@ ROOMS: dict[str, Room] = {
     "labelled._loo_pass": Room(4, 5),
     "labelled._panel_human": Room(4, 4),
     "labelled._panel_pass": Room(4, 5),
+    "labelled._panel_resample": Room(4, 5.5),
     "labelled.planning": Room(4, 6),
     "labelled.agreement": Room(4, 6),
     "labelled.reliability": Room(4, 6),
@@ -88,6 +89,7 @@ ROOMS: dict[str, Room] = {
     "labelled.panel": Room(4, 6),
     "labelled.selection": Room(4, 6),
     "labelled.subpanels": Room(4, 6),
+    "labelled.voting": Room(4, 6),
     "labelled.disagreements": Room(4, 6),
     "labelled.spread": Room(4, 6),
     "labelled.stability": Room(4, 6),

@@ -185,6 +185,7 @@ SELECTIONS: list[tuple[Any, dict[str, Any]]] = [
     (xj.select_panel, {"k": 2, "by": "system", "folds": 2}),
     (xj.panel_curve, {"n_draws": 20}),
     (xj.panel_curve, {"n_draws": 20, "protocol": MICRO, "by": "system"}),
+    (xj.panel_vote, {"n_resamples": 50, "aggregate": ["soft", "weighted", "dawid_skene"]}),
 ]
 
 
@@ -314,3 +315,88 @@ def test_curves_of_awkward_pools(ds: xr.Dataset) -> None:
     for wrong, message in (([3, 2], "increasing"), ([0], "between 1 and the 7 judges"), ([8], "7 judges")):
         with pytest.raises(xj.ProtocolError, match=message):
             xj.panel_curve(ds, sizes=wrong)
+
+
+# ------------------------------------------------------------------------------------------------- panel_vote
+
+
+def test_votes_are_scored_by_plain_loops(ds: xr.Dataset) -> None:
+    found = quiet(xj.panel_vote, ds, aggregate=["majority", "soft"], interval=None)
+    assert found["accuracy"].dims == ("criterion", "aggregate")
+    judges, h, gold = inputs(ds, 0)
+    hits, vote_errors, soft_errors = [], [], []
+    for codes, shares, right in zip(judges, h, gold, strict=True):
+        if (codes < 0).any() or np.isnan(shares).any():
+            continue
+        counts = np.bincount(codes, minlength=3)
+        modes = np.flatnonzero(counts == counts.max())
+        hits.append((right in modes) / len(modes))
+        vote_errors.append(np.mean([((np.eye(3)[mode] - shares) ** 2).sum() for mode in modes]))
+        soft_errors.append(((counts / 7 - shares) ** 2).sum())
+    one = found.isel(criterion=0)
+    assert one["accuracy"].values == pytest.approx([np.mean(hits)] * 2, rel=1e-12)
+    np.testing.assert_allclose(
+        one["distributional_error"], [np.mean(vote_errors), np.mean(soft_errors)], rtol=1e-12
+    )
+    assert int(one["n_items"]) == len(hits)
+    # label frequencies are what effective sizes measure
+    size = quiet(xj.effective_size, ds, interval=None)
+    np.testing.assert_allclose(
+        found["distributional_error"].sel(aggregate="soft"), size["distributional_error"], rtol=1e-10
+    )
+
+
+def test_weights_are_judged_on_items_they_were_not_fitted_on(ds: xr.Dataset) -> None:
+    found = quiet(xj.panel_vote, ds, aggregate=["weighted", "signed", "soft"], protocol=MICRO, folds=3)
+    stacked = [np.stack([inputs(ds, c)[place] for c in range(2)], axis=1) for place in range(2)]
+    keep = (stacked[0] >= 0).all(2) & ~np.isnan(stacked[1]).any(2)
+    item = np.unique(np.nonzero(keep)[0], return_inverse=True)[1]
+    fold = np.random.default_rng(0).permutation(np.arange(item.max() + 1) % 3)[item]
+    judges, h = (array[keep] for array in stacked)
+    for name, positive in (("weighted", True), ("signed", False)):
+        shares = panel.cross_fitted_distribution(judges, h, fold, nonnegative=positive)
+        right = panel.score_aggregate(shares, h).distributional_error
+        one = found.sel(aggregate=name)
+        assert float(one["distributional_error"]) == pytest.approx(right, rel=1e-10)
+        assert float(one["weights"].sum()) == pytest.approx(1.0, abs=1e-9)
+    assert (found["weights"].sel(aggregate="weighted") >= 0).all()
+    lower, upper = (found["distributional_error_interval"].sel(bound=b) for b in ("lower", "upper"))
+    assert (lower < found["distributional_error"]).all()
+    assert (found["distributional_error"] < upper).all()
+
+
+def test_the_interval_of_a_vote_is_that_of_resampled_items(ds: xr.Dataset) -> None:
+    """For one criterion accuracy is a mean over items: its standard error is the textbook one."""
+    found = quiet(xj.panel_vote, ds, aggregate="dawid_skene", n_resamples=4000).isel(criterion=0, aggregate=0)
+    p, n = float(found["accuracy"]), int(found["n_items"])
+    assert float(found["accuracy_se"]) == pytest.approx(np.sqrt(p * (1 - p) / n), rel=0.06)
+    assert np.isnan(found["weights"]).all()
+
+
+@pytest.mark.parametrize("ties", ["first", "hash"])
+def test_ties_of_a_vote(ties: str) -> None:
+    ds = dataset([[0, 0, 1], [0, 1, 0], [1, 1, 1], [1, 0, 0]], ["human", "judge", "judge"])
+    found = quiet(xj.panel_vote, ds, aggregate="majority", ties=ties, interval=None)
+    assert int(found["n_ties"]) == 2
+    if ties == "first":
+        assert float(found["accuracy"].squeeze()) == 0.75
+    uniform = quiet(xj.panel_vote, ds, aggregate="majority", interval=None)
+    assert float(uniform["accuracy"].squeeze()) == 0.5
+
+
+def test_votes_of_nothing_and_impossible_votes(ds: xr.Dataset) -> None:
+    nothing = dataset([[0, -1, 1], [-1, 1, 0]], ["human", "judge", "judge"])
+    every = ["majority", "soft", "weighted", "signed", "dawid_skene"]
+    found = quiet(xj.panel_vote, nothing, aggregate=every)
+    assert np.isnan(found["accuracy"]).all()
+    assert (found["accuracy_reason"] == "no items").all()
+    single = quiet(xj.panel_vote, dataset([[0, 1, 1]], ["human", "judge", "judge"]), aggregate=["weighted"])
+    assert single["accuracy_reason"].values.tolist() == ["fewer than two complete items"]
+    for options, message in (
+        ({"aggregate": "mean"}, "`aggregate` holds"),
+        ({"ties": "last"}, "`ties` is one of"),
+        ({"folds": 1}, "at least 2"),
+        ({"interval": "wilson"}, "percentile intervals"),
+    ):
+        with pytest.raises(xj.ProtocolError, match=message):
+            quiet(xj.panel_vote, ds, **options)

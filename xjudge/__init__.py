@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from xjudge.labelled.selection import select_panel
     from xjudge.labelled.spread import mean_pairwise, spread
     from xjudge.labelled.subpanels import panel_curve
+    from xjudge.labelled.voting import panel_vote
     from xjudge.rebuilding import rebuild
     from xjudge.simulation import load_example, simulate
 
@@ -68,6 +69,7 @@ _LATER = {
     "loo_validate": "xjudge.labelled.loo",
     "mean_pairwise": "xjudge.labelled.spread",
     "panel_curve": "xjudge.labelled.subpanels",
+    "panel_vote": "xjudge.labelled.voting",
     "partial": "xjudge.labelled._panel_human",
     "plan_overlap": "xjudge.labelled.planning",
     "rank": "xjudge.labelled.compare",
@@ -117,6 +119,7 @@ __all__ = [
     "merge",
     "one_of",
     "panel_curve",
+    "panel_vote",
     "partial",
     "plan_overlap",
     "rank",

@@ -135,6 +135,7 @@ class DatasetJudge(_NotData):
     disagreements = _Later("xjudge.labelled.disagreements")
     effective_size = _Later("xjudge.labelled.panel")
     panel_curve = _Later("xjudge.labelled.subpanels")
+    panel_vote = _Later("xjudge.labelled.voting")
     select_panel = _Later("xjudge.labelled.selection")
     to_long = _method(build.to_long)
     join = _method(build.join)

@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 _WEIGHTS_AT_A_TIME = 1 << 23
 
-_MOST_PRODUCTS = 4e10
+_MOST_PRODUCTS = 1e11
 """Products of a weight and a pair of judges that ``interval="auto"`` spends: about half a minute."""
 
 

@@ -11,14 +11,14 @@ import xarray as xr
 
 from xjudge.errors import DroppedWarning, ProtocolError, ProtocolWarning, Reason, XJudgeWarning, warn
 from xjudge.labelled._common import texts, warn_undefined
-from xjudge.labelled._panel_human import Partial
+from xjudge.labelled._panel_human import Partial, partial
 from xjudge.labelled._panel_pass import SUMS, VOTES, OpenedPanel, Units, flat_units
 from xjudge.labelled._panel_resample import checked_sampling, sampled
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
 
-__all__ = ["effective_size"]
+__all__ = ["effective_size", "partial"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,0 +1,255 @@
+"""One answer from a panel: votes, label frequencies and weights, scored against the human side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from xjudge.errors import DroppedWarning, ProtocolError, Reason, listing, warn
+from xjudge.labelled._common import texts
+from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
+from xjudge.labelled._panel_resample import checked_sampling
+from xjudge.labelled._sampling import Sampling
+from xjudge.protocol import Protocol
+from xjudge.statistics import panel
+from xjudge.statistics.resample import multinomial_blocks, percentile_interval
+
+__all__ = ["panel_vote"]
+
+Floats = npt.NDArray[np.float64]
+
+_AGGREGATES = ("majority", "soft", "weighted", "signed", "dawid_skene")
+_TIES = ("uniform", "first", "hash")
+_SCORES = ("accuracy", "distributional_error")
+
+
+def panel_vote(
+    data: xr.Dataset | xr.DataArray,
+    *,
+    aggregate: str | Sequence[str] = ("majority", "soft", "weighted"),
+    ties: str = "uniform",
+    folds: int = 5,
+    human: str = "observed",
+    gold: str = "mode",
+    protocol: Protocol | None = None,
+    by: str | None = None,
+    judges: Any = None,
+    humans: Any = None,
+    interval: str | None = "auto",
+    resample: str = "items",
+    level: float = 0.95,
+    n_resamples: int = 2000,
+    seed: int = 0,
+    compute: bool = True,
+) -> xr.Dataset:
+    """Score what the panel says together: its vote, its label frequencies, weighted frequencies.
+
+    Parameters
+    ----------
+    data : Dataset or DataArray
+        A judge dataset.
+    aggregate : str or list of str
+        ``"majority"``: the most frequent label; ``"soft"``: the label frequencies; ``"weighted"``:
+        frequencies under the nonnegative weights of least distributional error, ``"signed"`` without that
+        constraint, each fitted without the item's own fold; ``"dawid_skene"``: the probabilities of a latent
+        label with a confusion matrix for each judge, which sees no human label.
+    ties : {"uniform", "first", "hash"}
+        The most frequent label where several are: a random one, the first category, or one picked by a hash
+        of the answers. The accuracy of frequencies counts a tie as the chance of a uniform pick.
+    folds : int
+        Random folds of the items, on which weights are judged.
+    human, gold
+        As in :func:`xjudge.effective_size`.
+    protocol, by, judges, humans
+        As in :func:`xjudge.effective_size`.
+    interval, resample, level, n_resamples, seed
+        Percentile intervals from resampled items, with weights and confusion matrices held as they are.
+    compute : bool
+        Votes are held: ``False`` is refused on lazy labels.
+
+    Returns
+    -------
+    Dataset
+        On dim ``aggregate``: ``accuracy`` against gold and ``distributional_error`` (squared distance from
+        the human distribution), each with ``_reason``, ``_se`` and ``_interval(bound)``. ``weights`` on
+        ``aggregate`` and ``rater``: fitted on all items, equal for votes, NaN for a latent label.
+        ``n_items``, ``n_dropped``, ``n_ties`` of the vote.
+
+    Raises
+    ------
+    ProtocolError, StructureError, OverlapError
+        As :func:`xjudge.effective_size`; unknown aggregates.
+
+    Warns
+    -----
+    DroppedWarning
+        Units left out: all aggregates are scored on the units that every member answered.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import xjudge as xj
+    >>> ds = xj.load_example()
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", xj.DroppedWarning)
+    ...     found = xj.panel_vote(ds, protocol=xj.Protocol(aggregate="micro"))
+    >>> soft, vote = (found["distributional_error"].sel(aggregate=a).item() for a in ("soft", "majority"))
+    >>> soft < vote
+    True
+    """
+    names = [aggregate] if isinstance(aggregate, str) else list(aggregate)
+    unknown = [name for name in names if name not in _AGGREGATES]
+    if unknown or not names:
+        raise ProtocolError(f"`aggregate` holds {listing(_AGGREGATES, most=9)}; got {aggregate!r}.")
+    if ties not in _TIES:
+        raise ProtocolError(f"`ties` is one of {listing(_TIES)}; got {ties!r}.")
+    if folds < 2 or folds != int(folds):
+        raise ProtocolError(f"`folds` is a number of at least 2; got {folds!r}.")
+    sampling = checked_sampling(interval, resample, level, n_resamples, seed, "panel_vote")
+    opened = OpenedPanel(
+        data,
+        "panel_vote",
+        protocol,
+        human=human,
+        gold=gold,
+        by=by,
+        judges=judges,
+        humans=humans,
+        seed=seed,
+    )
+    if not compute and opened.view.lazy:
+        raise ProtocolError("`panel_vote` holds the votes in memory and is not lazy: compute=True.")
+    opened.request(VOTES)
+
+    def finish(counted: list[Any]) -> dict[str, Any]:
+        scored = _Scored(names, ties, folds, sampling)
+        found = [[scored.of(units) for units in tables] for tables in opened.slots(counted, 1)]
+        out = {}
+        for name in found[0][0]:
+            stacked = np.stack([np.stack([one[name] for one in tables]) for tables in found])
+            out[name] = opened.on_dims(texts(stacked) if name.endswith("_reason") else stacked)
+        return out
+
+    arrays = opened.counting.run(finish, compute=True)
+    trailing: dict[str, tuple[str, ...]] = {name: ("aggregate",) for name in arrays if name[:2] != "n_"}
+    trailing |= {name: ("aggregate", "bound") for name in arrays if name.endswith("_interval")}
+    trailing["weights"] = ("aggregate", "rater")
+    coords: dict[str, Any] = {"aggregate": ("aggregate", np.array(names, dtype=str))}
+    if sampling.method is not None:
+        coords["bound"] = ("bound", ["lower", "upper"])
+    stated: dict[str, Any] = {"aggregate": names, "ties": ties, "folds": folds, "seed": seed}
+    stated["interval"] = sampling.method or "none"
+    if sampling.method is not None:
+        stated |= {"resample": resample, "level": level, "n_resamples": n_resamples, "law": "multinomial"}
+    result = opened.result("panel_vote", arrays, trailing, coords, **stated)
+    dropped = int(result["n_dropped"].sum())
+    if dropped:
+        warn(
+            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human label, or "
+            "no answer of a member that is a category (`n_dropped`).",
+            DroppedWarning,
+        )
+    return result
+
+
+class _Scored:
+    """Scores of the aggregates on one table."""
+
+    def __init__(self, names: Sequence[str], ties: str, folds: int, sampling: Sampling) -> None:
+        self.names, self.ties, self.folds, self.sampling = names, ties, folds, sampling
+
+    def of(self, units: Units) -> dict[str, Any]:
+        """Values by name, aggregates on the first axis."""
+        used = units.used("drop")
+        judges, h, gold, _ = flat_units(units, used)
+        item = np.broadcast_to(np.arange(len(used))[:, None], used.shape)[used]
+        item = np.unique(item, return_inverse=True)[1].reshape(-1)
+        n_categories = units.human.shape[2]
+        vote = panel.majority_vote(
+            judges, n_categories, ties="first" if self.ties == "uniform" else self.ties
+        )
+        made = [self._aggregate(name, judges, h, item, vote) for name in self.names]
+        hits, errors = [], []
+        for name, (shares, _) in zip(self.names, made, strict=True):
+            score = panel.score_aggregate(shares, h, gold)
+            hits.append(score.hit)
+            errors.append(score.squared_error)
+            if name == "majority" and self.ties == "uniform":
+                hits[-1], errors[-1] = _uniform(judges, h, gold, n_categories)
+        out: dict[str, Any] = {"weights": np.stack([weights for _, weights in made])}
+        for name, values in zip(_SCORES, (np.stack(hits), np.stack(errors)), strict=True):
+            out |= self._summarised(name, values, item)
+        n_dropped = int(units.inside.sum() - used.sum())
+        return out | {"n_items": len(judges), "n_dropped": n_dropped, "n_ties": vote.n_ties}
+
+    def _aggregate(
+        self,
+        name: str,
+        judges: npt.NDArray[Any],
+        h: Floats,
+        item: npt.NDArray[np.intp],
+        vote: panel.MajorityVote,
+    ) -> tuple[Floats, Floats]:
+        """Label distributions (n, L) of an aggregate, and the weights of the judges."""
+        n_categories, n_judges = h.shape[1], judges.shape[1]
+        equal = np.full(n_judges, 1.0 / n_judges)
+        if name == "majority":
+            return np.eye(n_categories)[vote.label], equal
+        if name == "soft":
+            return panel.soft_distribution(judges, n_categories), equal
+        if name == "dawid_skene":
+            return panel.dawid_skene(judges, n_categories).posterior, np.full(n_judges, np.nan)
+        n_items = int(item.max(initial=-1)) + 1
+        if n_items < 2:
+            return np.full(h.shape, np.nan), np.full(n_judges, np.nan)
+        fold = np.random.default_rng(self.sampling.seed).permutation(np.arange(n_items) % self.folds)[item]
+        positive = name == "weighted"
+        shares = panel.cross_fitted_distribution(judges, h, fold, nonnegative=positive)
+        weights = panel.minimum_error_weights(panel.residual_gram(judges, h), nonnegative=positive).weights
+        return shares, weights
+
+    def _summarised(self, name: str, values: Floats, item: npt.NDArray[np.intp]) -> dict[str, Any]:
+        """Mean over units, with the interval of resampled items; values (aggregate, n)."""
+        known = ~np.isnan(values)
+        if self.sampling.resample == "decisions":
+            item = np.arange(len(item))
+        sums = np.zeros((2, int(item.max(initial=-1)) + 1, len(values)))
+        np.add.at(sums[0], item, np.where(known, values, 0.0).T)
+        np.add.at(sums[1], item, known.T.astype(np.float64))
+        total, n = sums.sum(1)
+        mean = np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
+        few = Reason.FEW_COMPLETE_ITEMS if sums.shape[1] else Reason.NO_ITEMS
+        out: dict[str, Any] = {name: mean, f"{name}_reason": np.where(n > 0, int(Reason.OK), int(few))}
+        if self.sampling.method is None:
+            return out
+        drawn = [np.full((1, len(values)), np.nan)]
+        if sums.shape[1]:
+            weights = multinomial_blocks(
+                np.ones(sums.shape[1], dtype=np.int64), self.sampling.n_resamples, self.sampling.seed
+            )
+            drawn = []
+            for block in weights:
+                part, whole = block @ sums[0], block @ sums[1]
+                drawn.append(np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0))
+        replicates = np.concatenate(drawn)
+        ends = percentile_interval(replicates, self.sampling.level)
+        out[f"{name}_se"] = replicates.std(0, ddof=1 if len(replicates) > 1 else 0)
+        out[f"{name}_interval"] = np.stack([ends.lower, ends.upper], axis=-1)
+        return out
+
+
+def _uniform(
+    judges: npt.NDArray[Any], h: Floats, gold: npt.NDArray[Any], n_categories: int
+) -> tuple[Floats, Floats]:
+    """Expected hit and squared error of a vote whose ties go to a random one of the modes."""
+    counts = np.stack([(judges == label).sum(1) for label in range(n_categories)], axis=1)
+    modal = (counts == counts.max(1, keepdims=True)) / 1.0
+    chance = modal / modal.sum(1, keepdims=True)
+    hit = np.where(gold >= 0, chance[np.arange(len(gold)), np.maximum(gold, 0)], np.nan)
+    # |e_c - h|^2 = 1 - 2 h_c + |h|^2 on average over the modes c
+    error = 1.0 - 2.0 * (chance * h).sum(1) + (h**2).sum(1)
+    return hit, error
