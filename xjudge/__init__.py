@@ -25,7 +25,6 @@ from xjudge.errors import (
 )
 from xjudge.labelled._common import costs_from_scores, tidy
 from xjudge.labelled._common import version as _version
-from xjudge.labelled.agreement import agreement, sweep, tables
 from xjudge.outcomes import mask, rates, validate
 from xjudge.protocol import (
     Protocol,
@@ -40,12 +39,12 @@ from xjudge.protocol import (
 from xjudge.scale import Scale
 
 if TYPE_CHECKING:
-    from xjudge.labelled._panel_human import partial
+    from xjudge.labelled.agreement import agreement, sweep, tables
     from xjudge.labelled.bounds import breakdown, coverage_bounds
     from xjudge.labelled.compare import compare, constant, rank
     from xjudge.labelled.disagreements import disagreements
     from xjudge.labelled.loo import alt_test, loo_validate
-    from xjudge.labelled.panel import effective_size
+    from xjudge.labelled.panel import effective_size, partial
     from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
     from xjudge.labelled.reliability import reliability
     from xjudge.labelled.selection import select_panel
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
 
 # Rooms that few calls need are opened by the first use of one of their names.
 _LATER = {
+    "agreement": "xjudge.labelled.agreement",
     "allocate": "xjudge.labelled.planning",
     "alt_test": "xjudge.labelled.loo",
     "breakdown": "xjudge.labelled.bounds",
@@ -70,7 +70,7 @@ _LATER = {
     "mean_pairwise": "xjudge.labelled.spread",
     "panel_curve": "xjudge.labelled.subpanels",
     "panel_vote": "xjudge.labelled.voting",
-    "partial": "xjudge.labelled._panel_human",
+    "partial": "xjudge.labelled.panel",
     "plan_overlap": "xjudge.labelled.planning",
     "rank": "xjudge.labelled.compare",
     "rebuild": "xjudge.rebuilding",
@@ -78,6 +78,8 @@ _LATER = {
     "select_panel": "xjudge.labelled.selection",
     "simulate": "xjudge.simulation",
     "spread": "xjudge.labelled.spread",
+    "sweep": "xjudge.labelled.agreement",
+    "tables": "xjudge.labelled.agreement",
     "wrong_decision_rate": "xjudge.labelled.planning",
 }
 

@@ -19,7 +19,6 @@ import xarray as xr
 from xjudge import build, outcomes
 from xjudge.errors import StructureError
 from xjudge.labelled import _common
-from xjudge.labelled import agreement as agreements
 from xjudge.protocol import Protocol
 from xjudge.scale import Scale
 from xjudge.view import View
@@ -118,9 +117,9 @@ class DatasetJudge(_NotData):
     validate = _method(outcomes.validate)
     mask = _method(outcomes.mask)
     rates = _method(outcomes.rates)
-    tables = _method(agreements.tables)
-    agreement = _method(agreements.agreement)
-    sweep = _method(agreements.sweep)
+    tables = _Later("xjudge.labelled.agreement")
+    agreement = _Later("xjudge.labelled.agreement")
+    sweep = _Later("xjudge.labelled.agreement")
     spread = _Later("xjudge.labelled.spread")
     mean_pairwise = _Later("xjudge.labelled.spread")
     coverage_bounds = _Later("xjudge.labelled.bounds")
@@ -151,31 +150,33 @@ class TreeJudge(_NotData):
     def __init__(self, obj: xr.DataTree) -> None:
         self._obj = obj
 
-    def _map(self, verb: Callable[..., xr.Dataset], options: dict[str, Any]) -> xr.DataTree:
+    def _map(self, verb: str, options: dict[str, Any]) -> xr.DataTree:
         def one(node: xr.Dataset) -> xr.Dataset:
-            return verb(node, **options) if "label" in node.variables else node
+            if "label" not in node.variables:
+                return node
+            return cast(xr.Dataset, getattr(DatasetJudge(node), verb)(**options))
 
         return self._obj.map_over_datasets(one)
 
     def rates(self, **options: Any) -> xr.DataTree:
         """See :func:`xjudge.rates`."""
-        return self._map(outcomes.rates, options)
+        return self._map("rates", options)
 
     def tables(self, **options: Any) -> xr.DataTree:
         """See :func:`xjudge.tables`."""
-        return self._map(agreements.tables, options)
+        return self._map("tables", options)
 
     def agreement(self, **options: Any) -> xr.DataTree:
         """See :func:`xjudge.agreement`."""
-        return self._map(agreements.agreement, options)
+        return self._map("agreement", options)
 
     def reliability(self, **options: Any) -> xr.DataTree:
         """See :func:`xjudge.reliability`."""
-        return self._map(importlib.import_module("xjudge.labelled.reliability").reliability, options)
+        return self._map("reliability", options)
 
     def sweep(self, protocols: Sequence[Protocol], **options: Any) -> xr.DataTree:
         """See :func:`xjudge.sweep`."""
-        return self._map(agreements.sweep, {"protocols": protocols, **options})
+        return self._map("sweep", {"protocols": protocols, **options})
 
 
 class DataFrameJudge(_NotData):
