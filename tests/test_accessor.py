@@ -29,6 +29,7 @@ VERBS = (
     "rates",
     "select_panel",
     "spread",
+    "stability",
     "sweep",
     "tables",
     "tidy",

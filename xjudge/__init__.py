@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from xjudge.labelled.reliability import reliability
     from xjudge.labelled.selection import select_panel
     from xjudge.labelled.spread import mean_pairwise, spread
+    from xjudge.labelled.stability import stability
     from xjudge.labelled.subpanels import panel_curve
     from xjudge.labelled.voting import panel_vote
     from xjudge.rebuilding import rebuild
@@ -78,6 +79,7 @@ _LATER = {
     "select_panel": "xjudge.labelled.selection",
     "simulate": "xjudge.simulation",
     "spread": "xjudge.labelled.spread",
+    "stability": "xjudge.labelled.stability",
     "sweep": "xjudge.labelled.agreement",
     "tables": "xjudge.labelled.agreement",
     "wrong_decision_rate": "xjudge.labelled.planning",
@@ -132,6 +134,7 @@ __all__ = [
     "select_panel",
     "simulate",
     "spread",
+    "stability",
     "statistics",
     "sweep",
     "tables",

@@ -136,6 +136,7 @@ class DatasetJudge(_NotData):
     panel_curve = _Later("xjudge.labelled.subpanels")
     panel_vote = _Later("xjudge.labelled.voting")
     select_panel = _Later("xjudge.labelled.selection")
+    stability = _Later("xjudge.labelled.stability")
     to_long = _method(build.to_long)
     join = _method(build.join)
     tidy = _method(_common.tidy)

@@ -106,7 +106,7 @@ class Gold(NamedTuple):
 # ------------------------------------------------------------------------------------------------ human side
 
 
-def human_side(labels: Labels, columns: Columns, human: str, aggregate: str | None) -> HumanSide:
+def human_side(labels: Labels, columns: Columns, human: str | None, aggregate: str | None) -> HumanSide:
     """Open the human side; an array of counts or shares joins the pass.
 
     Raises
@@ -122,7 +122,7 @@ def human_side(labels: Labels, columns: Columns, human: str, aggregate: str | No
                 f"`human='observed'` needs identified humans and the dataset has none; give {there}."
             )
         return HumanSide(None, tuple(view.humans.tolist()), shares=False)
-    if human not in view.data.data_vars:
+    if human is None or human not in view.data.data_vars:
         raise StructureError(
             f"`human` is 'observed', 'count' or a variable of shares (item, category); the dataset has no "
             f"variable {human!r}."
@@ -212,8 +212,8 @@ class _Mapped:
 # ------------------------------------------------------------------------------------------------------- gold
 
 
-def gold_side(labels: Labels, columns: Columns, gold: str, aggregate: str | None) -> Gold:
-    """Open the gold labels; an array of codes joins the pass.
+def gold_side(labels: Labels, columns: Columns, gold: str, aggregate: str | None, what: str = "gold") -> Gold:
+    """Open the gold labels, or other categories on items; an array of codes named ``what`` joins the pass.
 
     Raises
     ------
@@ -225,26 +225,24 @@ def gold_side(labels: Labels, columns: Columns, gold: str, aggregate: str | None
     view = labels.view
     if gold not in view.data.variables:
         if gold in view.raters.tolist():
-            return Gold("", column=view.position(gold, "gold"))
+            return Gold("", column=view.position(gold, what))
+        words = "'mode', 'tie_free', " if what == "gold" else ""
         raise StructureError(
-            f"`gold` is 'mode', 'tie_free', a variable of categories on item, or a rater; the dataset has "
-            f"no {gold!r}."
+            f"`{what}` is {words}a variable of categories on item, or a rater; the dataset has no {gold!r}."
         )
     variable = view.data[gold]
     item_level = aggregate == "item"
     cells = list(view.others) if item_level else list(view.rest)
     if "item" not in variable.dims or not set(variable.dims) <= {"item", *cells}:
         raise StructureError(
-            f"`gold={gold!r}` lives on {variable.dims}; it should be item{', '.join(['', *cells])}."
+            f"`{what}={gold!r}` lives on {variable.dims}; it should be item{', '.join(['', *cells])}."
         )
     scale = columns.scale if item_level else view.scale
     targets = tuple(range(scale.n_categories)) if item_level else columns.targets[: scale.n_categories]
     array = _beside(variable, view, cells, None)
-    name = "gold"
-    labels.arrays[name] = map_items(
-        _Coded(scale, targets, gold), [array], shape=array.shape[1:], dtype=np.dtype(np.int32)
-    )
-    return Gold("", array=name)
+    coded = _Coded(scale, targets, f"{what}={gold!r}")
+    labels.arrays[what] = map_items(coded, [array], shape=array.shape[1:], dtype=np.dtype(np.int32))
+    return Gold("", array=what)
 
 
 class _Coded:
@@ -259,8 +257,8 @@ class _Coded:
         unknown: list[Category] = [v for v, code in zip(values, codes, strict=True) if code is None]
         if unknown:
             raise VocabularyError(
-                f"`gold={self.name!r}` holds {listing(unknown)}, which is no category of {self.scale!r}; "
-                "gold labels are category values, null where there is none."
+                f"`{self.name}` holds {listing(unknown)}, which is no category of {self.scale!r}; it should "
+                "hold category values, null where there is none."
             )
         table = [*(self.targets[code] for code in codes if code is not None), MISSING]
         found = np.maximum(np.array(table, dtype=np.int32), -1 - N_OUTCOMES)[places]

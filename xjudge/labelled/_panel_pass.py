@@ -12,7 +12,7 @@ import xarray as xr
 from xjudge.codes import translate
 from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.labelled._common import flat_attrs, version, warn_recoded
-from xjudge.labelled._panel_human import gold_side, human_side
+from xjudge.labelled._panel_human import HumanSide, gold_side, human_side
 from xjudge.labelled._pass import Labels
 from xjudge.lazy import metadata_values
 from xjudge.protocol import Protocol
@@ -161,13 +161,14 @@ class OpenedPanel:
         verb: str,
         protocol: Protocol | None,
         *,
-        human: str,
+        human: str | None,
         gold: str,
         incomplete: str = "drop",
         by: str | None = None,
         judges: Any = None,
         humans: Any = None,
         seed: int = 0,
+        without_humans: bool = False,
     ) -> None:
         if incomplete not in ("drop", "pairwise"):
             raise ProtocolError(f"`incomplete` is 'drop' or 'pairwise'; got {incomplete!r}.")
@@ -190,7 +191,9 @@ class OpenedPanel:
         aggregate = self.protocol.aggregate
         self.human, self.gold, self.incomplete, self.by = human, gold, incomplete, by
         self.per_criterion = aggregate is None and "criterion" in self.view.rest
-        side = human_side(self.counting, columns, human, aggregate)
+        side = HumanSide(None, (), shares=False)
+        if human is not None or not without_humans:
+            side = human_side(self.counting, columns, human, aggregate)
         labels = gold_side(self.counting, columns, gold, aggregate)
         self.options: dict[str, Any] = {
             "left": columns.name,

@@ -14,7 +14,7 @@ from xjudge.labelled._sampling import Sampling
 from xjudge.statistics import panel
 from xjudge.statistics.resample import multinomial_blocks, percentile_interval, undefined_share
 
-__all__ = ["checked_sampling", "resampled_sizes", "sampled"]
+__all__ = ["checked_sampling", "resampled_ratios", "resampled_sizes", "sampled"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -147,3 +147,29 @@ def sampled(
             table[f"{name}_undefined"] = undefined_share(replicates) if drawn else np.asarray(np.nan)
         out.append(table)
     return out
+
+
+def resampled_ratios(part: Floats, whole: Floats, sampling: Sampling) -> tuple[Floats, Floats]:
+    """Standard errors (m,) and intervals (m, 2) of ratios of sums over items, from resampled items.
+
+    Parameters
+    ----------
+    part, whole : ndarray (item, m)
+        What each item adds above and below.
+    sampling : Sampling
+    """
+    drawn = [np.full((1, part.shape[1]), np.nan)]
+    if len(part):
+        every = np.ones(len(part), dtype=np.int64)
+        drawn = []
+        for weights in multinomial_blocks(every, sampling.n_resamples, sampling.seed):
+            above, below = weights @ part, weights @ whole
+            drawn.append(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
+    replicates = np.concatenate(drawn)
+    ends = percentile_interval(replicates, sampling.level)
+    known = ~np.isnan(replicates)
+    n = known.sum(0)
+    mean = np.where(known, replicates, 0.0).sum(0) / np.maximum(n, 1)
+    squares = np.where(known, (replicates - mean) ** 2, 0.0).sum(0)
+    spread = np.sqrt(np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1))
+    return spread, np.stack([ends.lower, ends.upper], axis=-1)

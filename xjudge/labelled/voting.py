@@ -12,11 +12,10 @@ import xarray as xr
 from xjudge.errors import DroppedWarning, ProtocolError, Reason, listing, warn
 from xjudge.labelled._common import texts
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
-from xjudge.labelled._panel_resample import checked_sampling
+from xjudge.labelled._panel_resample import checked_sampling, resampled_ratios
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
-from xjudge.statistics.resample import multinomial_blocks, percentile_interval
 
 __all__ = ["panel_vote"]
 
@@ -226,19 +225,7 @@ class _Scored:
         out: dict[str, Any] = {name: mean, f"{name}_reason": np.where(n > 0, int(Reason.OK), int(few))}
         if self.sampling.method is None:
             return out
-        drawn = [np.full((1, len(values)), np.nan)]
-        if sums.shape[1]:
-            weights = multinomial_blocks(
-                np.ones(sums.shape[1], dtype=np.int64), self.sampling.n_resamples, self.sampling.seed
-            )
-            drawn = []
-            for block in weights:
-                part, whole = block @ sums[0], block @ sums[1]
-                drawn.append(np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0))
-        replicates = np.concatenate(drawn)
-        ends = percentile_interval(replicates, self.sampling.level)
-        out[f"{name}_se"] = replicates.std(0, ddof=1 if len(replicates) > 1 else 0)
-        out[f"{name}_interval"] = np.stack([ends.lower, ends.upper], axis=-1)
+        out[f"{name}_se"], out[f"{name}_interval"] = resampled_ratios(sums[0], sums[1], self.sampling)
         return out
 
 
