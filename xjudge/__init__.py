@@ -41,11 +41,12 @@ from xjudge.scale import Scale
 if TYPE_CHECKING:
     from xjudge.labelled.agreement import agreement, sweep, tables
     from xjudge.labelled.bounds import breakdown, coverage_bounds
-    from xjudge.labelled.compare import compare, constant, rank
+    from xjudge.labelled.compare import compare, constant
     from xjudge.labelled.disagreements import disagreements
     from xjudge.labelled.loo import alt_test, loo_validate
     from xjudge.labelled.panel import effective_size, partial
     from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
+    from xjudge.labelled.ranking import rank
     from xjudge.labelled.reliability import reliability
     from xjudge.labelled.selection import select_panel
     from xjudge.labelled.spread import mean_pairwise, spread
@@ -73,7 +74,7 @@ _LATER = {
     "panel_vote": "xjudge.labelled.voting",
     "partial": "xjudge.labelled.panel",
     "plan_overlap": "xjudge.labelled.planning",
-    "rank": "xjudge.labelled.compare",
+    "rank": "xjudge.labelled.ranking",
     "rebuild": "xjudge.rebuilding",
     "reliability": "xjudge.labelled.reliability",
     "select_panel": "xjudge.labelled.selection",

@@ -126,7 +126,7 @@ class DatasetJudge(_NotData):
     breakdown = _Later("xjudge.labelled.bounds")
     reliability = _Later("xjudge.labelled.reliability")
     compare = _Later("xjudge.labelled.compare")
-    rank = _Later("xjudge.labelled.compare")
+    rank = _Later("xjudge.labelled.ranking")
     loo_validate = _Later("xjudge.labelled.loo")
     alt_test = _Later("xjudge.labelled.loo")
     plan_overlap = _Later("xjudge.labelled.planning")

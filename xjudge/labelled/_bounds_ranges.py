@@ -12,7 +12,7 @@ import numpy.typing as npt
 from xjudge.codes import CA, INVALID, N_OUTCOMES, unused_name
 from xjudge.errors import ProtocolError, Reason, listing
 from xjudge.labelled._bounds_columns import AGREE, DISAGREE, LEAVE, MOST_HUMANS, OPEN, VOTES, coded, triples
-from xjudge.labelled._intervals import OfTable, coefficient
+from xjudge.labelled._estimate import OfTable, coefficient
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._sides import Sides
 from xjudge.scale import Scale

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from xjudge.columns import criterion_weights
 from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import agreement_weights, texts
-from xjudge.labelled._intervals import Intervals, coefficient
+from xjudge.labelled._estimate import coefficient
+from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
