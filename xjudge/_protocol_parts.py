@@ -206,6 +206,7 @@ HANDLINGS = ("exclude", "category", "negative")
 
 
 def frozen_population(population: Any) -> Any:
+    """A population as nested tuples, so that a protocol is hashable; ProtocolError where it is none."""
     if population is None or isinstance(population, str):
         return population
     frozen = []
@@ -237,6 +238,7 @@ def _pairs(given: Any, field: str, what: str) -> list[tuple[Any, Any]]:
 
 
 def frozen_weights(weights: Any) -> Any:
+    """Criterion weights as pairs, so that a protocol is hashable; ProtocolError where they are none."""
     if weights is None:
         return None
     pairs = _pairs(weights, "criterion_weights", "{criterion: weight}")
@@ -256,19 +258,23 @@ def frozen_weights(weights: Any) -> Any:
 
 
 def handling_word(how: Handling) -> str:
+    """One way of handling an outcome, as coordinates of a sweep spell it."""
     words = {"exclude": "excluded", "category": "category", "negative": "negative"}
     return f"→ {how.category}" if isinstance(how, RecodeTo) else words[how]
 
 
 def map_words(scale_map: ScaleMap) -> str:
+    """A scale map, as coordinates of a sweep spell it."""
     if scale_map.kind == "at_least":
         return f"≥ {scale_map.values[0]}"
     return repr(scale_map).replace("'", "")
 
 
 def handling_json(how: Handling) -> Any:
+    """One way of handling an outcome as JSON content; :func:`handling_from` reads it."""
     return {"recode_to": how.category} if isinstance(how, RecodeTo) else how
 
 
 def handling_from(content: Any) -> Any:
+    """One way of handling an outcome from JSON content."""
     return RecodeTo(content["recode_to"]) if isinstance(content, dict) else content

@@ -189,6 +189,7 @@ def _known(scale: Scale, value: Category, what: ScaleMap) -> int:
 
 
 def scale_map_from_json(content: Any) -> ScaleMap | None:
+    """A scale map from the JSON content that its ``to_json_object`` gave."""
     if content is None:
         return None
     if "merge" in content:

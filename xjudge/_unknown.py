@@ -124,6 +124,7 @@ def _helping_steps(values: Iterable[Any], vocabulary: Vocabulary) -> tuple[str, 
 
 
 def looks_like_code(value: Any, scale: Scale | None) -> bool:
+    """Whether a value outside the scale reads like a code of a missing or unusable answer."""
     if isinstance(value, str):
         return value.strip().casefold() in _CODE_WORDS
     if kind_of(value) != "number":

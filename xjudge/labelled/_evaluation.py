@@ -39,6 +39,7 @@ def sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
 
 
 def weight_matrices(weights: Any, costs: Any, plan: Plan) -> Weights:
+    """Agreement weights of one protocol; none are taken where its scale has scores instead of categories."""
     if plan.scores is not None:
         if weights is not None or costs is not None:
             raise ProtocolError(
