@@ -219,8 +219,11 @@ def warn_undefined(result: xr.Dataset, names: Iterable[str]) -> None:
     """One warning per call with the number of undefined values and their reasons."""
     parts = []
     for name in names:
-        reasons = np.asarray(result[f"{name}_reason"].values).astype(str).ravel()
-        words, counts = np.unique(reasons[reasons != Reason.OK.text], return_counts=True)
+        reasons = np.asarray(result.variables[f"{name}_reason"].values).astype(str).ravel()
+        undefined = reasons[reasons != Reason.OK.text]
+        if not len(undefined):
+            continue
+        words, counts = np.unique(undefined, return_counts=True)
         quiet = (Reason.SAME_RATER.text,)
         told = [f"{c} x {w}" for w, c in zip(words, counts, strict=True) if w not in quiet]
         if told:
