@@ -159,8 +159,10 @@ def agreement(
     data : Dataset or DataArray
         A judge dataset.
     statistic : str or list of str, optional
-        Names of :data:`xjudge.statistics.COEFFICIENTS`. By default accuracy, kappa, and phi (two
-        categories) or mcc.
+        Names of :data:`xjudge.statistics.COEFFICIENTS`; on binary, ordinal and interval scales also of
+        :data:`xjudge.statistics.SCORE_STATISTICS` (correlations, concordance, errors of the scores) and
+        ``"limits_of_agreement"``; on continuous scales those alone. By default accuracy, kappa, and phi
+        (two categories) or mcc; on a continuous scale pearson, concordance and mean_absolute_error.
     reference : {"each", "pooled", "majority"} or name
         Each human (dim ``reference``), the sum over humans, the humans' vote (mapped and handled first;
         ties leave the table and are counted; CA votes only where it is a category), or one rater.
@@ -219,7 +221,8 @@ def agreement(
     Notes
     -----
     One pass (sums); its cost grows with items x raters, everything after it does not. Formulas: the
-    functions of :mod:`xjudge.statistics`.
+    functions of :mod:`xjudge.statistics`. On a continuous scale the pass adds up moments; rank correlations
+    and resamples take the numbers themselves. Errors are the rater's score less the reference's.
 
     Examples
     --------
