@@ -121,6 +121,15 @@ class Reason(enum.IntEnum):
     NO_CONSENSUS_VARIANCE = 57
     NON_POSITIVE_ERROR = 58
     NO_HUMAN_VARIANCE = 59
+    NO_LABELLED_CASE = 60
+    FEW_LABELLED_CASES = 61
+    NO_UNLABELLED_VERDICT = 62
+    NO_LABELLED_POSITIVE = 63
+    NO_LABELLED_NEGATIVE = 64
+    UNINFORMATIVE_JUDGE = 65
+    STRATUM_WITHOUT_LABELS = 66
+    NO_OPEN_CASE = 67
+    CONSTANT_FEATURE = 68
 
     @property
     def text(self) -> str:
@@ -172,6 +181,15 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.NO_CONSENSUS_VARIANCE: "no variance along the consensus direction",
     Reason.NON_POSITIVE_ERROR: "distributional error not positive",
     Reason.NO_HUMAN_VARIANCE: "humans agree on every item",
+    Reason.NO_LABELLED_CASE: "no labelled case",
+    Reason.FEW_LABELLED_CASES: "fewer than two labelled cases",
+    Reason.NO_UNLABELLED_VERDICT: "no unlabelled verdict",
+    Reason.NO_LABELLED_POSITIVE: "no labelled positive",
+    Reason.NO_LABELLED_NEGATIVE: "no labelled negative",
+    Reason.UNINFORMATIVE_JUDGE: "sensitivity + specificity not above 1",
+    Reason.STRATUM_WITHOUT_LABELS: "a stratum with fewer than two labelled cases",
+    Reason.NO_OPEN_CASE: "no case is left open",
+    Reason.CONSTANT_FEATURE: "feature is constant",
 }
 
 _REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]
