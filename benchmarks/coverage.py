@@ -1,0 +1,397 @@
+"""True coverage of nominal 95 % intervals, by statistic and method: what `interval="auto"` is chosen from.
+
+    OMP_NUM_THREADS=1 python benchmarks/coverage.py [--replicates 4000] [--resamples 999] [--minutes 20]
+
+Samples are drawn from known probabilities, so the true value is known; an interval covers or it does not.
+Every finished setting is added to `docs/data/coverage.csv`, which the documentation reads; a second run goes
+on where the first one stopped, and prints the table where nothing is left. Three designs:
+
+* two raters, one pair an item: tables are multinomial, and so are their resamples;
+* five raters: items are multinomial over the count vectors (how many positive, how many negative labels);
+* two raters and nine correlated criteria an item: items are drawn, and intervals are made twice, with items
+  as sampling units and (wrongly) with single decisions.
+
+Both raters have the stated prevalence and the stated kappa. `missing` is the share of pairs (two raters) or
+of labels (five raters) that are not there, at random. Samples that agree in every count are one sample with
+a multiplicity: the library, too, gives equal data equal resamples. `undefined` is the share of samples in
+which the statistic is undefined; `none_*` the share of the others in which a method gives no interval.
+Coverage is among the intervals that are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xjudge.statistics.coefficients import evaluate
+from xjudge.statistics.gradients import gradient
+from xjudge.statistics.raters import ItemStatistic, item_statistic
+from xjudge.statistics.resample import (
+    Interval,
+    acceleration,
+    bca_interval,
+    delta_interval,
+    percentile_interval,
+    studentized_interval,
+    wilson_interval,
+)
+
+Array = npt.NDArray[Any]
+
+FILE = Path(__file__).resolve().parents[1] / "docs" / "data" / "coverage.csv"
+SHARES = ("accuracy", "f1")
+SCALES = ("identity", "fisher", "logit", "complement")
+DELTA = tuple(f"{scale}{quantile}" for scale in SCALES for quantile in ("", "_t"))
+METHODS = (*DELTA, "wilson", "percentile", "bca", "studentized")
+KEY = ("raters", "criteria", "kappa", "missing", "n", "prevalence", "statistic", "unit")
+NONE = ("none_delta", "none_bca", "none_studentized")
+COLUMNS = (*KEY, "truth", "replicates", "resamples", "undefined", *NONE, *METHODS)
+
+AT_ONCE = 100_000
+"""Resampled tables held at a time."""
+
+CRITERIA = 9
+COPIED = 0.3**0.5
+"""Chance that a decision repeats what all criteria of its item share: correlation 0.3 between decisions."""
+
+
+class Setting(NamedTuple):
+    """What is drawn."""
+
+    raters: int
+    criteria: int
+    kappa: float
+    missing: float
+    n: int
+    prevalence: float
+
+    def generator(self) -> np.random.Generator:
+        """A stream of its own, so that the order of settings does not matter."""
+        return np.random.default_rng([round(1000 * x) for x in self])
+
+    def joint(self) -> Array:
+        """Probabilities (2, 2) of a pair."""
+        p, q = self.prevalence, 1 - self.prevalence
+        apart = (1 - self.kappa) * p * q
+        return np.array([[q * q + self.kappa * p * q, apart], [apart, p * p + self.kappa * p * q]])
+
+
+def settings() -> Iterator[Setting]:
+    """Every setting, the most wanted first."""
+    sizes, prevalences = (50, 100, 500, 20), (0.5, 0.8, 0.95)
+    for raters, criteria, kappa, missing in (
+        (2, 1, 0.6, 0.0),
+        (5, 1, 0.6, 0.0),
+        (2, CRITERIA, 0.6, 0.0),
+        (2, 1, 0.6, 0.5),
+        (5, 1, 0.6, 0.5),
+        (2, 1, 0.9, 0.0),
+        (5, 1, 0.9, 0.0),
+        (2, 1, 0.2, 0.0),
+        (5, 1, 0.2, 0.0),
+    ):
+        for n, prevalence in itertools.product(sizes, prevalences):
+            yield Setting(raters, criteria, kappa, missing, n, prevalence)
+
+
+class Statistic(NamedTuple):
+    """A statistic of sums over units, as intervals need it.
+
+    Values and slopes are of sums (..., D); a unit of a kind adds its row of ``rows`` (kind, D).
+    ``small`` says whether the delta-method variance takes the factor n / (n - 1).
+    """
+
+    name: str
+    rows: Array
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    enters: Array
+    small: bool
+
+    def error(self, sums: Array, weights: Array) -> Array:
+        """Standard errors from how often each kind of unit occurs, weights (..., kind)."""
+        psi = self.slope(sums) @ self.rows.T
+        square = (weights * np.where(np.isnan(psi), 0.0, psi) ** 2).sum(-1)
+        if self.small:
+            n = (weights * self.enters).sum(-1)
+            square = square * n / np.maximum(n - 1, 1)
+        return np.sqrt(square)
+
+
+def of_pairs(name: str, rows: Array) -> Statistic:
+    """A coefficient of two raters; rows are the cells that a unit adds to the table."""
+
+    def tables(sums: Array) -> Array:
+        return sums.reshape((*sums.shape[:-1], 2, 2))
+
+    def slope(sums: Array) -> Array:
+        return gradient(name, tables(sums)).reshape(sums.shape)
+
+    return Statistic(
+        name, rows, lambda sums: evaluate(name, tables(sums)).value, slope, rows.sum(1) > 0, False
+    )
+
+
+def of_raters(name: str, counts: Array) -> Statistic:
+    """A coefficient of many raters; units are count vectors."""
+    made: ItemStatistic = item_statistic(name, 2)
+    enters = made.n_labels(counts) >= (1 if made.singletons else 2)
+    return Statistic(name, made.terms(counts), lambda sums: made.value(sums)[0], made.gradient, enters, True)
+
+
+# --------------------------------------------------------------------------------------------- intervals
+
+
+class Tally:
+    """Of one statistic: how often each method covered, weighted by the multiplicity of samples."""
+
+    def __init__(self, truth: float) -> None:
+        self.truth = truth
+        self.samples = self.undefined = 0.0
+        self.given: dict[str, float] = {}
+        self.covered: dict[str, float] = {}
+
+    def estimates(self, value: Array, times: Array) -> None:
+        """Take note of the samples themselves."""
+        self.samples += times.sum()
+        self.undefined += times[np.isnan(value)].sum()
+
+    def add(self, method: str, ends: Interval, value: Array, times: Array) -> None:
+        """Take note of the intervals of a method."""
+        given = ~np.isnan(ends.lower) & ~np.isnan(ends.upper) & ~np.isnan(value)
+        # the ends may be exact where the truth is: rounding does not decide
+        inside = (ends.lower <= self.truth + 1e-12) & (self.truth <= ends.upper + 1e-12)
+        self.given[method] = self.given.get(method, 0.0) + times[given].sum()
+        self.covered[method] = self.covered.get(method, 0.0) + times[given & inside].sum()
+
+    def row(self) -> dict[str, str]:
+        """Shares as they are stored."""
+        defined = self.samples - self.undefined
+        out = {"undefined": f"{self.undefined / self.samples:.4f}", "truth": f"{self.truth:.6g}"}
+        for method, given in self.given.items():
+            out[method] = f"{self.covered[method] / given:.4f}" if given else ""
+        for column, method in zip(NONE, ("identity", "bca", "studentized"), strict=True):
+            if method in self.given:
+                out[column] = f"{1 - self.given[method] / defined:.4f}" if defined else ""
+        return out
+
+
+def linear(tally: Tally, name: str, value: Array, se: Array, n: Array, times: Array) -> None:
+    """Delta intervals on every scale that fits, and Wilson's at the effective number of pairs."""
+    known = np.where(se > 0, se, np.nan)
+    for scale in SCALES:
+        if scale == "logit" and name not in SHARES:
+            continue
+        for suffix, degrees in (("", None), ("_t", n - 1)):
+            ends = delta_interval(value, known, transform=scale, degrees=degrees)
+            tally.add(scale + suffix, ends, value, times)
+
+
+def wilson(tally: Tally, value: Array, se: Array, pairs: Array, times: Array) -> None:
+    """Wilson's interval as the library makes it: at as many pairs as the standard error is worth."""
+    spread = value * (1 - value)
+    size = np.divide(spread, se**2, out=pairs.astype(np.float64), where=(se > 0) & (spread > 0))
+    usable = ~np.isnan(value)
+    size = np.where(usable, size, 0.0)
+    hits = np.minimum(np.where(usable, value, 0.0) * size, size)
+    tally.add("wilson", wilson_interval(hits, size), value, times)
+
+
+def of_samples(
+    rng: np.random.Generator,
+    statistics: list[Statistic],
+    truths: list[float],
+    samples: Array,
+    n_resamples: int,
+) -> list[Tally]:
+    """Every method on samples (sample, kind): how often each kind of unit was drawn."""
+    tallies = [Tally(truth) for truth in truths]
+    distinct, times = np.unique(samples, axis=0, return_counts=True)
+    for start in range(0, len(distinct), max(1, AT_ONCE // n_resamples)):
+        own = distinct[start : start + max(1, AT_ONCE // n_resamples)]
+        often = times[start : start + len(own)]
+        total = own.sum(1)
+        drawn = rng.multinomial(total, own / total[:, None], size=(n_resamples, len(own)))
+        for statistic, tally in zip(statistics, tallies, strict=True):
+            sums, drawn_sums = own @ statistic.rows, drawn @ statistic.rows
+            value, se = statistic.value(sums), statistic.error(sums, own)
+            tally.estimates(value, often)
+            n = (own * statistic.enters).sum(1)
+            linear(tally, statistic.name, value, se, n, often)
+            if statistic.name == "accuracy":
+                wilson(tally, value, se, sums.sum(1), often)
+            replicates, errors = statistic.value(drawn_sums), statistic.error(drawn_sums, drawn)
+            psi = statistic.slope(sums) @ statistic.rows.T
+            accelerate = acceleration(np.where(np.isnan(psi), 0.0, psi), own)
+            tally.add("percentile", percentile_interval(replicates), value, often)
+            tally.add("bca", bca_interval(value, replicates, accelerate), value, often)
+            ends = studentized_interval(value, se, replicates, errors)
+            tally.add("studentized", ends, value, often)
+    return tallies
+
+
+# ----------------------------------------------------------------------------------------------- designs
+
+
+def two_raters(setting: Setting, n_replicates: int, n_resamples: int) -> Iterator[dict[str, Any]]:
+    """One pair an item: a table, and the items without a pair."""
+    rng = setting.generator()
+    cells = np.append(setting.joint().ravel() * (1 - setting.missing), setting.missing)
+    rows = np.concatenate([np.eye(4), np.zeros((1, 4))])
+    names = ("kappa", "phi", "accuracy", "gwet_ac1", "f1")
+    truths = [float(evaluate(name, setting.joint()).value) for name in names]
+    samples = rng.multinomial(setting.n, cells, size=n_replicates)
+    statistics = [of_pairs(name, rows) for name in names]
+    tallies = of_samples(rng, statistics, truths, samples, n_resamples)
+    for name, tally in zip(names, tallies, strict=True):
+        yield {"statistic": name, "unit": "items", **tally.row()}
+
+
+def many_raters(setting: Setting, n_replicates: int, n_resamples: int) -> Iterator[dict[str, Any]]:
+    """Raters who copy the item's class with probability sqrt(kappa), and otherwise guess by the prevalence.
+
+    Their kappa, Fleiss kappa and alpha are then all the stated one.
+    """
+    rng, size = setting.generator(), setting.raters
+    counts = np.array([(m - k, k) for m in range(size + 1) for k in range(m + 1)])
+    copied, p = setting.kappa**0.5, setting.prevalence
+    labels, positive = counts.sum(1), counts[:, 1]
+    there = binomial(size, 1 - setting.missing, labels)
+    cells = np.zeros(len(counts))
+    for share, chance in ((p, copied + (1 - copied) * p), (1 - p, (1 - copied) * p)):
+        cells += share * there * binomial(labels, chance, positive)
+    used = cells > 0
+    counts, cells = counts[used], cells[used]
+    names = ("alpha", "fleiss_kappa")
+    samples = rng.multinomial(setting.n, cells / cells.sum(), size=n_replicates)
+    statistics = [of_raters(name, counts) for name in names]
+    tallies = of_samples(rng, statistics, [setting.kappa] * len(names), samples, n_resamples)
+    for name, tally in zip(names, tallies, strict=True):
+        yield {"statistic": name, "unit": "items", **tally.row()}
+
+
+def binomial(n: Array | int, p: float, k: Array) -> Array:
+    """Binomial probabilities."""
+    from scipy.stats import binom
+
+    return np.asarray(binom.pmf(k, n, p))
+
+
+def many_criteria(setting: Setting, n_replicates: int, n_resamples: int) -> Iterator[dict[str, Any]]:
+    """Nine decisions an item, pooled: intervals from items, and from decisions as if they were apart."""
+    rng, n = setting.generator(), setting.n
+    joint = setting.joint()
+    names = ("kappa", "accuracy")
+    statistics = [of_pairs(name, np.eye(4)) for name in names]
+    truths = [float(evaluate(name, joint).value) for name in names]
+    tallies = {(name, unit): Tally(t) for name, t in zip(names, truths, strict=True) for unit in UNITS}
+    edges = joint.ravel().cumsum()[:-1]
+    step = max(1, 4 * AT_ONCE // (n * CRITERIA))
+    for start in range(0, n_replicates, step):
+        k = min(step, n_replicates - start)
+        shared = np.searchsorted(edges, rng.random((k, n, 1)), side="right")
+        single = np.searchsorted(edges, rng.random((k, n, CRITERIA)), side="right")
+        cell = np.where(rng.random((k, n, CRITERIA)) < COPIED, shared, single)
+        items = np.stack([(cell == c).sum(2) for c in range(4)], axis=2).astype(np.float64)
+        for sample in items:
+            table = sample.sum(0)
+            picked = rng.integers(0, n, (n_resamples, n)) + n * np.arange(n_resamples)[:, None]
+            weights = np.bincount(picked.ravel(), minlength=n * n_resamples).reshape(n_resamples, n)
+            drawn = {
+                "items": weights @ sample,
+                "decisions": rng.multinomial(int(table.sum()), table / table.sum(), size=n_resamples),
+            }
+            for statistic, unit in itertools.product(statistics, UNITS):
+                clustered(statistic, unit, tallies[statistic.name, unit], sample, drawn[unit])
+    for (name, unit), tally in tallies.items():
+        yield {"statistic": name, "unit": unit, **tally.row()}
+
+
+UNITS = ("items", "decisions")
+
+
+def clustered(statistic: Statistic, unit: str, tally: Tally, items: Array, drawn: Array) -> None:
+    """Delta, Wilson and percentile intervals of one sample."""
+    table, once = items.sum(0), np.ones(1)
+    value = statistic.value(table[None])
+    slope = statistic.slope(table)
+    psi, times = (items @ slope, np.ones(len(items))) if unit == "items" else (slope, table)
+    se = np.sqrt((times * np.where(np.isnan(psi), 0.0, psi) ** 2).sum(keepdims=True))
+    tally.estimates(value, once)
+    linear(tally, statistic.name, value, se, np.array([times.sum()]), once)
+    if statistic.name == "accuracy":
+        wilson(tally, value, se, table.sum(keepdims=True), once)
+    replicates = statistic.value(drawn.astype(np.float64))[:, None]
+    tally.add("percentile", percentile_interval(replicates), value, once)
+
+
+# ------------------------------------------------------------------------------------------------- study
+
+
+def finished(file: Path, n_replicates: int) -> tuple[list[dict[str, str]], set[tuple[float, ...]]]:
+    """Rows that are stored, and the settings that they complete."""
+    if not file.exists():
+        return [], set()
+    with file.open(newline="", encoding="utf-8") as opened:
+        rows = [row for row in csv.DictReader(opened) if int(row["replicates"]) >= n_replicates]
+    return rows, {tuple(float(row[name]) for name in Setting._fields) for row in rows}
+
+
+def store(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write all rows anew; the file is never half written."""
+    file.parent.mkdir(exist_ok=True)
+    part = file.with_suffix(".part")
+    with part.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    part.replace(file)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print coverage in percent."""
+    shown = ("identity_t", "fisher_t", "logit_t", "complement_t", *METHODS[len(DELTA) :])
+    print(" ".join(f"{name[:9]:>9}" for name in (*KEY, *shown)))
+    for row in rows:
+        key = [f"{str(row[name])[:9]:>9}" for name in KEY]
+        print(" ".join(key + [f"{100 * float(row[m]):9.1f}" if row.get(m) else 9 * " " for m in shown]))
+
+
+def main() -> None:
+    """Go through the settings that are not stored yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--replicates", type=int, default=4000)
+    parser.add_argument("--resamples", type=int, default=999)
+    parser.add_argument("--minutes", type=float, default=20, help="CPU minutes after which none is begun")
+    parser.add_argument("--file", type=Path, default=FILE)
+    chosen = parser.parse_args()
+    rows, done = finished(chosen.file, chosen.replicates)
+    stored: list[dict[str, Any]] = list(rows)
+    for setting in settings():
+        if tuple(map(float, setting)) in done:
+            continue
+        if time.process_time() > 60 * chosen.minutes:
+            break
+        start = time.process_time()
+        design, resamples = two_raters, chosen.resamples
+        if setting.raters > 2:
+            design = many_raters
+        elif setting.criteria > 1:
+            design, resamples = many_criteria, min(chosen.resamples, 299)
+        known = {**setting._asdict(), "replicates": chosen.replicates, "resamples": resamples}
+        stored += [{**known, **row} for row in design(setting, chosen.replicates, resamples)]
+        store(chosen.file, stored)
+        print(setting, f"{time.process_time() - start:.1f} s", flush=True)
+    show(stored)
+
+
+if __name__ == "__main__":
+    main()
