@@ -373,6 +373,39 @@ def test_replicates_are_the_sizes_of_resampled_items(ds: xr.Dataset) -> None:
     assert float(found["nu_mse_undefined"]) < 0.001
 
 
+def _rarely_split(rng: np.random.Generator, n: int) -> xr.Dataset:
+    """Humans who seldom disagree, and judges who err on other items too, partly together."""
+    truth, hard = rng.integers(0, 2, n), rng.random(n) < 0.08
+    humans = np.where(rng.random((n, 3)) < np.where(hard, 0.35, 0.01)[:, None], 1, 0) ^ truth[:, None]
+    shared = (rng.random(n) < 0.06)[:, None] & (rng.random((n, 4)) < 0.7)
+    judges = ((rng.random((n, 4)) < 0.12) | shared).astype(int) ^ truth[:, None]
+    return dataset(np.concatenate([humans, judges], axis=1), ["human"] * 3 + ["judge"] * 4)
+
+
+def test_the_interval_of_nu_h_covers_where_humans_seldom_disagree() -> None:
+    """Percentiles of nu_h itself covered 54% here: resamples double the delta but not the panel's noise."""
+    truth = float(size(_rarely_split(np.random.default_rng(99), 400_000))["nu_h"])
+    rng = np.random.default_rng(1)
+    covered = []
+    for _ in range(60):
+        found = size(_rarely_split(rng, 600), interval="percentile", n_resamples=200)
+        lower, upper = found["nu_h_interval"].values.ravel()
+        assert lower < upper
+        covered.append(lower <= truth <= upper)
+    assert np.mean(covered) > 0.85
+
+
+def test_an_end_that_no_size_is_beyond_is_infinite() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.9, 10)
+    judges = (rng.random((10, 40)) < p[:, None]).astype(int)
+    ds = dataset(judges, ["judge"] * 40).assign(crowd=(("item", "category"), np.stack([1 - p, p], axis=1)))
+    found = size(ds, human="crowd", interval="percentile", n_resamples=200)
+    lower, upper = found["nu_h_interval"].values.ravel()
+    assert 0 < lower < 40
+    assert upper == np.inf
+
+
 def test_decisions_are_items_of_their_own(ds: xr.Dataset) -> None:
     flat = ds["label"].transpose("item", "criterion", "rater").values.reshape(-1, 6)
     alone = dataset(flat, ["human"] * 3 + ["judge"] * 3, scale=NOMINAL)

@@ -93,7 +93,8 @@ def effective_size(
     by, judges, humans
         As in :func:`xjudge.agreement`; ``judges`` may be a boolean DataArray on ``rater``.
     interval : {"auto", "percentile"} or None
-        Percentile intervals from resampled items. ``"auto"`` leaves them out, with a warning, where they
+        Percentile intervals from resampled items; of ``nu_h`` reflected percentiles of its reciprocal, with
+        an infinite end where no size is excluded. ``"auto"`` leaves them out, with a warning, where they
         would take more than about half a minute.
     resample : {"items", "decisions"}
         Items with all their criteria, or units. Items that do not count are not resampled.
@@ -180,7 +181,7 @@ def effective_size(
         for slot, sums in enumerate(opened.slots(counted, 1)):
             found = [_values(*one) for one in sums]
             if votes is not None and sampling.method is not None:
-                more = sampled(votes[slot], incomplete, sampling, names)
+                more = sampled(votes[slot], incomplete, sampling, names, found)
                 found = [one | two for one, two in zip(found, more, strict=True)]
             if votes is not None and simulate is not None:
                 found = [one | simulate.of(two) for one, two in zip(found, votes[slot], strict=True)]
