@@ -136,7 +136,9 @@ def effective_size(
     -----
     MATH.md section 7. Sizes are functions of sums over items: one pass. Intervals and simulated humans hold
     the votes (one to four bytes a label); equal items are counted together, in an order of their own, so
-    that resamples do not depend on the order or the chunks of the items.
+    that resamples do not depend on the order or the chunks of the items. ``nu_h`` takes the chance
+    correlations of humans for granted; where humans rarely disagree and judges do not, it is too large, and
+    its interval, which takes that shift out, may lie below it.
 
     Examples
     --------
