@@ -71,7 +71,7 @@ def test_data_errors_are_one_line_and_code_2(
     def broken(*_: object, **__: object) -> None:
         raise xj.StructureError("The dataset has no variable `label`.")
 
-    monkeypatch.setattr(cli, "load_example", broken)
+    monkeypatch.setattr("xjudge._demo.load_example", broken)
     assert cli.main(["demo"]) == 2
     captured = capsys.readouterr()
     assert captured.err == "xjudge: The dataset has no variable `label`.\n"
@@ -83,3 +83,56 @@ def test_python_dash_m_is_the_command() -> None:
         [sys.executable, "-m", "xjudge", "--version"], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.strip() == f"xjudge {xj.__version__}"
+
+
+def test_demo_gives_the_verdicts_and_sizes_of_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    ds, micro = xj.load_example("rubric"), xj.Protocol(aggregate="micro")
+    with pytest.warns(xj.XJudgeWarning, match="overlap unequally"):
+        found = xj.loo_validate(ds, protocol=micro)
+    assert [row["rater"] for row in content["verdicts"]] == found["rater"].values.tolist()
+    assert [row["verdict"] for row in content["verdicts"]] == found["verdict"].values.tolist()
+    smallest = found["margin"].min("human").values
+    assert [row["smallest_margin"] for row in content["verdicts"]] == pytest.approx(smallest, abs=1e-9)
+    with pytest.warns(xj.DroppedWarning, match="left out"):
+        worth = xj.effective_size(ds, protocol=micro, interval=None)
+    for row in content["worth"]:
+        assert row["value"] == pytest.approx(float(worth[row["size"]]), abs=1e-9)
+    assert [row["size"] for row in content["worth"]][:2] == ["participation_ratio", "nu_h"]
+
+
+def test_plan_answers_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--n-humans", "3", "--human-accuracy", "0.9", "0.8", "0.85", "--design", "shared"]
+    assert cli.main(["plan", *options, "--prevalence", "0.3", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    found = xj.plan_overlap(n_humans=3, human_accuracy=[0.9, 0.8, 0.85], prevalence=0.3, design="shared")
+    (answer,) = content["plan"]
+    for name in ("m", "m_fr", "m_fa", "n_labels", "n_needed"):
+        assert answer[name] == float(found[name])
+    assert [row["m_items"] for row in content["curve"]] == found["m_items"].values.tolist()
+    assert [row["fa"] for row in content["curve"]] == pytest.approx(found["fa"].values, abs=1e-9)
+    assert len(content["verdicts"]) == found["verdict_probability"].size
+
+
+def test_a_plan_that_all_items_do_not_meet_is_infinite(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--n-items", "20", "--at-margin", "0.01"]
+    assert cli.main(arguments) == 0
+    assert " inf " in capsys.readouterr().out
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["plan"][0]["m"] is None
+
+
+def test_a_plan_of_nonsense_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--human-accuracy", "0.9", "0.8"]) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.startswith("xjudge: ")
+    assert streams.err.count("\n") == 1
+
+
+def test_a_reader_that_has_had_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m xjudge plan --json | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.split() == ["{", "0"]
+    assert done.stderr == ""

@@ -322,3 +322,12 @@ def test_an_assignment_joins_back(ds: xr.Dataset) -> None:
         xj.allocate(one, 500)
     with pytest.raises(xj.StructureError, match="assigns items"):
         xj.allocate(ds, 30)
+
+
+def test_one_prevalence_is_that_of_the_positive_category() -> None:
+    one = xj.plan_overlap(n_humans=3, human_accuracy=0.9, prevalence=0.2, n_items=400)
+    xr.testing.assert_identical(
+        one, xj.plan_overlap(n_humans=3, human_accuracy=0.9, prevalence=[0.8, 0.2], n_items=400)
+    )
+    with pytest.raises(xj.ProtocolError, match=r"`prevalence` is one share a category, 3 in all; got 0\.2"):
+        xj.plan_overlap(n_humans=3, human_accuracy=0.9, n_categories=3, prevalence=0.2)

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
-import xarray as xr
 
+from xjudge._demo import Section, demo
 from xjudge.errors import XJudgeError, XJudgeWarning
 from xjudge.labelled._common import tidy, version
-from xjudge.labelled.agreement import agreement, tables
-from xjudge.labelled.bounds import breakdown, coverage_bounds
-from xjudge.outcomes import rates
-from xjudge.protocol import Protocol
-from xjudge.simulation import load_example
+from xjudge.labelled.planning import plan_overlap
 
 __all__ = ["main"]
-
-_CLAIM = 0.8
-"""The accuracy whose claim the demo puts to the test."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,10 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"xjudge {version()}")
     commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="the main job on embedded data")
-    demo.add_argument("--seed", type=int, default=0, help="seed of the example data (default 0)")
-    demo.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    demo.set_defaults(run=_demo)
+    shown = commands.add_parser("demo", help="the main job on embedded data")
+    shown.add_argument("--seed", type=int, default=0, help="seed of the example data (default 0)")
+    shown.set_defaults(run=demo)
+    _add_plan(commands.add_parser("plan", help="how many items each further human must label"))
+    for command in commands.choices.values():
+        command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     chosen = parser.parse_args(arguments)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", XJudgeWarning)
@@ -60,69 +57,73 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"xjudge: {error}", file=sys.stderr)
             return 2
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, XJudgeWarning)]
-    print(_as_json(sections, notes) if chosen.json else _as_text(sections, notes))
+    try:
+        print(_as_json(sections, notes) if chosen.json else _as_text(sections, notes), flush=True)
+    except BrokenPipeError:  # the reader, `head` for instance, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-Section = tuple[str, str, pd.DataFrame]
-"""Key for JSON, sentence above the table, table."""
-
-
-def _demo(chosen: argparse.Namespace) -> list[Section]:
-    """Rates, tables and agreement of the example, under two protocols."""
-    ds = load_example("rubric", seed=chosen.seed)
-    outcomes = tidy(rates(ds, protocol=Protocol(aggregate="micro")))
-    sections: list[Section] = [
-        (
-            "rates",
-            "How often each rater answered, could not assess, or failed (pooled over criteria):",
-            outcomes[["rater", "role", "answered", "ca", "invalid", "missing", "positive"]],
-        )
-    ]
-    judge = str(ds["rater"].values[ds["role"].values == "judge"][0])
-    counted = tables(ds, reference="pooled", judges=[judge], protocol=Protocol(aggregate="micro"))
-    cells = cast(pd.DataFrame, counted["count"].sel(rater=judge).to_pandas())
-    cells.index.name = "human"
-    sections.append(
-        ("table", f"Where {judge} meets the humans (rows human, columns judge):", cells.reset_index())
+def _add_plan(plan: argparse.ArgumentParser) -> None:
+    """Options of `xjudge plan`: the parameters of :func:`xjudge.plan_overlap`, under their names."""
+    plan.description = (
+        "How many items each further human must label so that leave-one-out validation seldom rejects a good "
+        "judge or accepts a bad one. The first human labels all items."
     )
-    protocols = {
-        "agreement_excluded": Protocol(aggregate="micro", ca="exclude"),
-        "agreement_negative": Protocol(aggregate="micro", ca="negative"),
+    numbers: dict[str, tuple[Any, Any, str]] = {
+        "--n-humans": (int, 3, "humans, the first one included"),
+        "--n-categories": (int, 2, "categories of the scale"),
+        "--n-items": (int, 2000, "items of the corpus"),
+        "--eps": (float, 0.05, "tolerance of the rule"),
+        "--at-margin": (float, 0.05, "distance from the bar at which both errors are counted"),
+        "--target-fr": (float, 0.05, "greatest rate of false rejections"),
+        "--target-fa": (float, 0.05, "greatest rate of false approvals"),
+        "--threshold": (float, 0.5, "share of the comparisons that the judge must win"),
+        "--level": (float, 0.95, "of rules with an error rate of their own"),
+        "--seed": (int, 0, "where masks are simulated"),
     }
-    for key, protocol in protocols.items():
-        found = tidy(agreement(ds, reference="pooled", protocol=protocol))
-        columns = ["rater", "accuracy", "kappa", "phi", "n", "coverage", "rate_reference", "rate_rater"]
-        sections.append((key, f"Agreement with the humans under {protocol!r}:", found[columns]))
-    both = [section[2].set_index("rater")["accuracy"] for section in sections[-2:]]
-    moved = pd.DataFrame({"rater": both[0].index, "accuracy_moves_by": (both[1] - both[0]).to_numpy()})
-    sections.append(("moved", "The verdicts are the same; what the protocol alone does to accuracy:", moved))
-    return sections + _unresolved(ds)
-
-
-def _unresolved(ds: xr.Dataset) -> list[Section]:
-    """What the cases without an answer could do, and how many of them it takes."""
-    micro = Protocol(aggregate="micro")
-    ranges = tidy(
-        coverage_bounds(
-            ds, statistic=["accuracy", "kappa"], reference="pooled", protocol=micro, interval=None
-        )
+    for option, (kind, default, text) in numbers.items():
+        plan.add_argument(option, type=kind, default=default, help=f"{text} (default {default})")
+    plan.add_argument(
+        "--human-accuracy",
+        type=float,
+        nargs="+",
+        default=[0.85],
+        help="accuracy of the humans, one for all or one each (default 0.85)",
     )
-    ends = [f"{name}_range_{end}" for name in ("accuracy", "kappa") for end in ("lower", "upper")]
-    fallen = tidy(breakdown(ds, "accuracy", _CLAIM, reference="pooled", protocol=micro))
-    # infinity is no number in JSON; the reason says what it says
-    fallen["breakdown"] = fallen["breakdown"].where(fallen["breakdown"] <= 1)
+    plan.add_argument(
+        "--prevalence", type=float, nargs="+", help="share of the positive, or of each, category"
+    )
+    plan.add_argument("--design", choices=["random", "shared", "strat", "strat_judge"], default="random")
+    plan.add_argument("--rule", choices=["omega", "partial_conjunction", "alt_test"], default="omega")
+    plan.add_argument("--strict", action="store_true", help="a share of exactly the threshold is not enough")
+    plan.set_defaults(run=_plan)
+
+
+def _plan(chosen: argparse.Namespace) -> list[Section]:
+    """The recommendation, the verdicts to expect with it, and both errors against the number of items."""
+    options = {name: value for name, value in vars(chosen).items() if name not in ("command", "json", "run")}
+    for name in ("human_accuracy", "prevalence"):
+        if options[name] is not None and len(options[name]) == 1:
+            (options[name],) = options[name]
+    found = plan_overlap(**options)
+    counts = {name: found[name].item() for name in ("m", "m_fr", "m_fa", "n_labels", "n_needed")}
+    answer = pd.DataFrame({name: [int(n) if math.isfinite(n) else n] for name, n in counts.items()})
+    curve = ["fr", "fa", "smallest_overlap", "method", "trusted"]
     return [
         (
-            "ranges",
-            "Whatever the unresolved answers would have been, the values lie in these ranges:",
-            ranges[["rater", "n", "n_unresolved", *ends]],
+            "plan",
+            f"Items that each further human must label, for at most {chosen.target_fr:g} false rejections "
+            f"(m_fr) and {chosen.target_fa:g} false approvals (m_fa), {chosen.at_margin:g} from the bar; inf "
+            "where all items are not enough:",
+            answer,
         ),
         (
-            "breakdown",
-            f"Share of the unresolved answers that must be adverse to overturn `accuracy >= {_CLAIM}`:",
-            fallen[["rater", "breakdown", "breakdown_reason"]],
+            "verdicts",
+            "Verdicts to expect with m items, by the judge's true distance from the bar:",
+            tidy(found[["verdict_probability"]]),
         ),
+        ("curve", "Both errors against the number of items:", tidy(found[curve])),
     ]
 
 

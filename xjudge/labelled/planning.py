@@ -54,7 +54,8 @@ def plan_overlap(
         The judge of the pilot; needed where it has several.
     n_humans, human_accuracy, n_categories, prevalence, joint
         Parameters instead of a pilot: humans and their accuracies on a common truth, or a joint
-        distribution of all labels.
+        distribution of all labels. ``prevalence`` is one share a category; of two categories, the share of
+        the positive one will do.
     n_items : int, optional
         Items of the corpus: those of the pilot, or 2,000.
     design : {"random", "shared", "strat", "strat_judge"}
@@ -86,7 +87,7 @@ def plan_overlap(
     Raises
     ------
     ProtocolError
-        A dataset and parameters together; a pilot with several judges and none named.
+        A dataset and parameters together; a pilot with several judges and none named; shares that are none.
 
     Notes
     -----
@@ -99,6 +100,12 @@ def plan_overlap(
     >>> float(plan["m"]) == max(float(plan["m_fr"]), float(plan["m_fa"]))
     True
     """
+    if isinstance(prevalence, int | float):
+        if n_categories != 2:
+            raise ProtocolError(
+                f"`prevalence` is one share a category, {n_categories} in all; got {prevalence!r}."
+            )
+        prevalence = [1 - prevalence, prevalence]
     parameters = {
         "n_humans": n_humans,
         "human_accuracy": human_accuracy,
@@ -119,7 +126,6 @@ def plan_overlap(
     }
     if data is None:
         given: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
-        size = 2000 if n_items is None else n_items
         size = 2000 if n_items is None else n_items
         given |= {"n_categories": n_categories, "n_items": size, "grid": grid, **options}
         found = loo.plan_overlap(**given)
