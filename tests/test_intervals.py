@@ -260,6 +260,41 @@ def test_the_paired_difference_uses_both_judges_on_the_same_items(ds: xr.Dataset
     assert float(result["accuracy_difference_se"]) == pytest.approx(np.sqrt((influence**2).sum()), rel=1e-12)
 
 
+@pytest.mark.parametrize("statistic", ["accuracy", "kappa", "phi", "f1"])
+def test_ends_of_a_comparison_change_their_sign_with_its_sides(ds: xr.Dataset, statistic: str) -> None:
+    options: dict[str, Any] = {"statistic": statistic, "reference": "h1", "protocol": MICRO, "humans": ["h1"]}
+    forth = quiet(xj.compare, ds, "j1", "j2", **options)
+    back = quiet(xj.compare, ds, "j2", "j1", **options)
+    name = f"{statistic}_difference"
+    ends = forth[f"{name}_interval"].values
+    np.testing.assert_allclose(ends, -back[f"{name}_interval"].values[::-1], rtol=1e-12)
+    np.testing.assert_allclose(ends.mean(), float(forth[name]), rtol=1e-12)  # t on the difference itself
+    for side, other in (("a", "b"), ("b", "a")):
+        np.testing.assert_array_equal(
+            forth[f"{statistic}_{side}_interval"].values, back[f"{statistic}_{other}_interval"].values
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "back"),
+    [
+        ("kappa", np.arctanh, np.tanh),
+        ("phi", np.arctanh, np.tanh),
+        ("f1", lambda x: np.log(x / (1 - x)), lambda y: 1 / (1 + np.exp(-y))),
+        ("gwet_ac1", lambda x: -np.log(1 - x), lambda y: 1 - np.exp(-y)),
+    ],
+)
+def test_scales_of_delta_intervals(name: str, to: Any, back: Any) -> None:
+    """Symmetric about the estimate on the scale that the coverage study chose, with t of n - 1 degrees."""
+    table = np.array([[20, 4], [3, 13]])
+    result = xj.agreement(of_table(table), statistic=name, interval="delta")
+    value, se = (float(result[key].squeeze()) for key in (name, f"{name}_se"))
+    slope = (to(value + 1e-6) - to(value - 1e-6)) / 2e-6
+    half = 2.0226909200367595 * slope * se  # the 97.5 % quantile of t with 39 degrees of freedom
+    ends = result[f"{name}_interval"].squeeze().values
+    np.testing.assert_allclose(ends, [back(to(value) - half), back(to(value) + half)], rtol=1e-8)
+
+
 # ------------------------------------------------------------------------------------------------ invariances
 
 METHODS = ("delta", "percentile", "bca", "studentized")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xjudge.errors import ProtocolError, listing
-from xjudge.statistics.scores import SCORE_STATISTICS
 
 __all__ = ["METHODS", "PROPORTIONS", "RESAMPLE", "TRANSFORM", "Sampling", "transform"]
 
@@ -24,6 +23,13 @@ TRANSFORM = {
     "balanced_accuracy": "logit",
     "f1": "logit",
     "marginal_mismatch": "logit",
+    "kappa": "fisher",
+    "scott_pi": "fisher",
+    "alpha": "fisher",
+    "fleiss_kappa": "fisher",
+    "conger_kappa": "fisher",
+    "light_kappa": "fisher",
+    "mean_pairwise_kappa": "fisher",
     "phi": "fisher",
     "mcc": "fisher",
     "class_recall_gap": "fisher",
@@ -38,15 +44,24 @@ TRANSFORM = {
     "lower_limit_of_agreement": "identity",
     "upper_limit_of_agreement": "identity",
 }
-"""Scale on which the delta interval is symmetric; chance-corrected coefficients have no lower limit."""
+"""Scale on which the delta interval is symmetric, by the coverage study (docs/intervals.md).
+
+Coefficients that are not here are at most 1 without a lower limit: ``-log(1 - x)``. Kappa and its kin are not
+below -1 unless own weights make them so, and hold their level better on Fisher's scale.
+"""
 
 
 def transform(name: str) -> str:
-    """Scale on which the delta interval of a statistic, or of one of a comparison, is symmetric."""
-    statistic, _, part = name.rpartition("_")
-    if part in ("a", "b", "difference") and statistic in SCORE_STATISTICS:
-        return "identity" if part == "difference" else TRANSFORM[statistic]
-    return TRANSFORM.get(name, "complement")
+    """Scale on which the delta interval of a statistic, or of one of a comparison, is symmetric.
+
+    A difference has no limits that a transformation could keep and must change its sign with its sides: it is
+    symmetric as it is. The two sides of a comparison have the scale of their statistic.
+    """
+    if name in TRANSFORM:
+        return TRANSFORM[name]
+    if name.endswith("_difference"):
+        return "identity"
+    return TRANSFORM.get(name[:-2] if name.endswith(("_a", "_b")) else name, "complement")
 
 
 @dataclass(frozen=True)
