@@ -71,6 +71,7 @@ ROOMS: dict[str, Room] = {
     "labelled._common": Room(4, 0),
     "labelled._sampling": Room(4, 1),
     "labelled._sides": Room(4, 1),
+    "labelled._labels": Room(4, 2),
     "labelled._results": Room(4, 2),
     "labelled._ends": Room(4, 2),
     "labelled._pass": Room(4, 3),

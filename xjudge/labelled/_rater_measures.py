@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, listing
 from xjudge.labelled._common import agreement_weights
-from xjudge.labelled._pass import Columns
+from xjudge.labelled._labels import Columns
 from xjudge.protocol import Protocol
 from xjudge.statistics.raters import (
     ICC_FORMS,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.labelled._pass import Columns, Labels
+from xjudge.labelled._labels import Columns, Labels
 from xjudge.labelled._rater_measures import Measure
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol

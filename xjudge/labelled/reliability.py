@@ -14,7 +14,7 @@ from xjudge.errors import OverlapError, ProtocolError, Reason
 from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded, warn_undefined
 from xjudge.labelled._ends import from_standard_error
 from xjudge.labelled._evaluation import averaged
-from xjudge.labelled._pass import Labels
+from xjudge.labelled._labels import Labels
 from xjudge.labelled._rater_intervals import Spread, f_interval, shared_error, value_of
 from xjudge.labelled._rater_measures import Measure, measures
 from xjudge.labelled._rater_units import Asked

@@ -13,12 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import MISSING, to_codes, translate
+from xjudge.codes import MISSING
+from xjudge.statistics._rater_codes import (
+    Codes,
+    Ints,
+    Rows,
+    as_they_are,
+    codes_of,
+    distinct_rows,
+    inside_of,
+    options_of,
+)
 from xjudge.statistics.counts import MASKED, Block, Count, Options, Request
 from xjudge.statistics.raters import count_vector_histogram, count_vectors
 
@@ -34,18 +44,11 @@ __all__ = [
     "unit_rows",
 ]
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.signedinteger]
-Rows = npt.NDArray[np.integer]
-
 _BLOCK = 1 << 14
 """Items whose count vectors are held at a time."""
 
 _LARGEST_TABLE = 1 << 22
 """Cells up to which rows, or pairs of count vectors, are counted in a table; above, they are sorted."""
-
-_WORD = 62
-"""Bits of a row that are packed into one number."""
 
 
 class UnitRows(NamedTuple):
@@ -78,122 +81,13 @@ class SharedItems(NamedTuple):
     """Shape (pair,): pairs of units of one item, a unit with itself included."""
 
 
-# ---------------------------------------------------------------------------------------------- distinct rows
-
-
-def distinct_rows(rows: Rows, counts: Ints | None = None) -> tuple[Rows, Ints, npt.NDArray[np.intp]]:
-    """Distinct rows in lexicographic order.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n, W)
-    counts : ndarray of int64, shape (n,), optional
-        How often each row counts; ones by default.
-
-    Returns
-    -------
-    distinct : ndarray, shape (U, W)
-    counts : ndarray of int64, shape (U,)
-    place : ndarray of int, shape (n,)
-        Where each row went.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[1, 0], [0, 2], [1, 0]]))[:2]
-    (array([[0, 2],
-           [1, 0]]), array([1, 2]))
-    """
-    if not len(rows) or not rows.shape[1]:
-        total = np.array([len(rows) if counts is None else counts.sum()], dtype=np.int64)
-        return rows[:1], total[: len(rows[:1])], np.zeros(len(rows), dtype=np.intp)
-    words = _packed(rows)
-    if len(words) == 1:
-        _, first, place = np.unique(words[0], return_index=True, return_inverse=True)
-    else:
-        order = np.lexsort(words[::-1])
-        changed = np.zeros(len(order), dtype=bool)
-        for word in words:
-            ordered = word[order]
-            changed[1:] |= ordered[1:] != ordered[:-1]
-        changed[0] = True
-        first = order[changed]
-        place = np.empty(len(order), dtype=np.intp)
-        place[order] = np.cumsum(changed) - 1
-    found = np.bincount(place, weights=counts, minlength=len(first)).astype(np.int64)
-    return rows[first], found, place
-
-
-def _packed(rows: Rows) -> list[Ints]:
-    """Rows as few numbers each; comparing those one after the other compares the rows."""
-    low = int(rows.min())
-    radix = int(rows.max()) - low + 1
-    digits = max(1, _WORD // max(1, radix.bit_length()))
-    words = []
-    for start in range(0, rows.shape[1], digits):
-        word = np.zeros(len(rows), dtype=np.int64)
-        for column in rows[:, start : start + digits].T:
-            word *= radix
-            word += column
-            word -= low
-        words.append(word)
-    return words
-
-
-# -------------------------------------------------------------------------------------------------- the codes
-
-
-def _codes(options: Options, block: Block) -> Codes:
-    """Protocol codes (item, rater, criterion, other): categories, or negative where there is no label."""
-    codes = to_codes(block[options["left"]])
-    columns = options["left_columns"]
-    if columns is not None and tuple(columns) != tuple(range(codes.shape[1])):
-        codes = codes[:, list(columns)]
-    if not _as_they_are(options) or (codes.size and codes.max() >= options["n_categories"]):
-        codes = translate(codes, options["targets"])
-    n_criteria = options["n_criteria"]
-    return codes.reshape((*codes.shape[:2], n_criteria, codes.shape[2] // n_criteria))
-
-
-def _as_they_are(options: Options) -> bool:
-    """Whether the codes are those of the protocol, its outcomes negative too."""
-    targets, n_categories = options["targets"], options["n_categories"]
-    same = targets[:n_categories] == tuple(range(n_categories))
-    return same and all(target < 0 for target in targets[n_categories:])
-
-
-def _inside(options: Options, block: Block) -> npt.NDArray[np.bool_] | None:
-    """Which units (item, criterion, other) are in the population; ``None`` where all are."""
-    codes = block[options["left"]]
-    if codes.dtype.kind != "i" or not codes.size or codes.min() > MASKED:
-        return None
-    n_criteria = options["n_criteria"]
-    kept = np.asarray(codes[:, 0] != MASKED)  # a unit is masked for every rater, or for none
-    return kept.reshape((len(codes), n_criteria, codes.shape[2] // n_criteria))
-
-
-def _options(
-    array: str,
-    columns: Sequence[int] | None,
-    targets: Sequence[int],
-    n_categories: int,
-    n_criteria: int,
-) -> dict[str, Any]:
-    return {
-        "left": array,
-        "left_columns": None if columns is None else tuple(int(c) for c in columns),
-        "targets": tuple(int(target) for target in targets),
-        "n_categories": n_categories,
-        "n_criteria": n_criteria,
-    }
-
-
 # -------------------------------------------------------------------------------------------------- unit rows
 
 _Partial = list[tuple[Rows, Ints, int]]
 
 
 def _count_rows(options: Options, block: Block) -> _Partial:
-    codes, inside = _codes(options, block), _inside(options, block)
+    codes, inside = codes_of(options, block), inside_of(options, block)
     out: _Partial = []
     if options["whole"]:
         for other in range(codes.shape[3]):
@@ -215,7 +109,7 @@ def _count_rows(options: Options, block: Block) -> _Partial:
 def _eligible(options: Options, block: Block, cell: int, rows: Rows, counts: Ints) -> int:
     """Units of a cell with two raters or more that are not missing."""
     codes, columns = block[options["left"]], options["left_columns"]
-    if _as_they_are(options) and codes.size and codes.min() >= MISSING:
+    if as_they_are(options) and codes.size and codes.min() >= MISSING:
         return int(counts[rows.sum(1) >= 2].sum())  # whoever was asked has answered
     asked = np.zeros(len(codes), dtype=np.int32)
     for column in range(codes.shape[1]) if columns is None else columns:
@@ -316,7 +210,7 @@ def unit_rows(
     Request
         A list of :class:`UnitRows` for each slot.
     """
-    options = _options(array, columns, targets, n_categories, n_criteria)
+    options = options_of(array, columns, targets, n_categories, n_criteria)
     return Request(UNIT_ROWS, options | {"counts": counts, "whole": whole, "clusters": clusters})
 
 
@@ -329,7 +223,7 @@ _PAIR = 1 << 31
 
 
 def _count_shared(options: Options, block: Block) -> _Shared:
-    codes = _codes(options, block)
+    codes = codes_of(options, block)
     out = []
     for other in range(codes.shape[3]):
         parts = [
@@ -425,7 +319,7 @@ def shared_items(
     Request
         A list of :class:`SharedItems`, one for each other dim.
     """
-    options = _options(array, columns, targets, n_categories, n_criteria)
+    options = options_of(array, columns, targets, n_categories, n_criteria)
     return Request(SHARED_ITEMS, options | {"joined": joined})
 
 
@@ -433,7 +327,7 @@ def shared_items(
 
 
 def _count_support(options: Options, block: Block) -> Ints:
-    codes = _codes(options, block)
+    codes = codes_of(options, block)
     out = np.zeros((codes.shape[3], 2), dtype=np.int64)
     for start in range(0, len(codes), _BLOCK):
         size = (codes[start : start + _BLOCK] >= 0).sum(1, dtype=np.int32).max(1, initial=0)
@@ -473,4 +367,4 @@ def support(
     Request
         Counts of shape (other, 2), int64.
     """
-    return Request(SUPPORT, _options(array, columns, targets, n_categories, n_criteria))
+    return Request(SUPPORT, options_of(array, columns, targets, n_categories, n_criteria))
