@@ -17,6 +17,7 @@ VERBS = (
     "agreement",
     "breakdown",
     "compare",
+    "compare_panels",
     "coverage_bounds",
     "disagreements",
     "effective_size",

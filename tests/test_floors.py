@@ -95,6 +95,7 @@ ROOMS: dict[str, Room] = {
     "labelled.selection": Room(4, 6),
     "labelled.subpanels": Room(4, 6),
     "labelled.voting": Room(4, 6),
+    "labelled.rivals": Room(4, 6),
     "labelled.disagreements": Room(4, 6),
     "labelled.spread": Room(4, 6),
     "labelled.stability": Room(4, 6),

@@ -400,3 +400,60 @@ def test_votes_of_nothing_and_impossible_votes(ds: xr.Dataset) -> None:
     ):
         with pytest.raises(xj.ProtocolError, match=message):
             quiet(xj.panel_vote, ds, **options)
+
+
+# --------------------------------------------------------------------------------------------- compare_panels
+
+
+def test_two_panels_on_the_same_items(ds: xr.Dataset) -> None:
+    found = quiet(xj.compare_panels, ds, ["j1", "j2", "j6"], ["j5", "j6", "j7"], n_resamples=300)
+    assert found["nu_h_difference"].dims == ("criterion",)
+    complete = ds["label"].sel(rater=["j1", "j2", "j5", "j6", "j7"]) >= 0
+    same = ds.assign(
+        label=ds["label"].where(complete.all("rater"), -1).astype(np.int8).assign_attrs(ds["label"].attrs)
+    )
+    for word, judges in (("a", ["j1", "j2", "j6"]), ("b", ["j5", "j6", "j7"])):
+        right = quiet(xj.effective_size, same, judges=judges, interval=None)
+        for name in ("nu_h", "nu_mse", "n_eff", "distributional_error"):
+            np.testing.assert_allclose(found[f"{name}_{word}"], right[name], rtol=1e-12)
+    for name in ("nu_h", "nu_mse"):
+        np.testing.assert_array_equal(found[f"{name}_difference"], found[f"{name}_a"] - found[f"{name}_b"])
+    lower, upper = (found["nu_mse_difference_interval"].sel(bound=bound) for bound in ("lower", "upper"))
+    assert (lower < found["nu_mse_difference"]).all()
+    assert (found["nu_mse_difference"] < upper).all()
+
+
+def test_shared_resamples_narrow_a_difference(ds: xr.Dataset) -> None:
+    """Panels with common judges move together: the difference varies less than two panels apart would."""
+    a, b = ["j3", "j4", "j5", "j6"], ["j3", "j4", "j5", "j7"]
+    found = quiet(xj.compare_panels, ds, a, b, protocol=MICRO, n_resamples=300)
+    apart = [quiet(xj.effective_size, ds, judges=m, protocol=MICRO, n_resamples=300) for m in (a, b)]
+    for name in ("nu_mse", "distributional_error"):
+        alone = np.hypot(*(float(one[f"{name}_se"]) for one in apart))
+        assert float(found[f"{name}_difference_se"]) < 0.8 * alone
+    again = quiet(xj.compare_panels, ds, b, a, protocol=MICRO, n_resamples=300)
+    np.testing.assert_allclose(again["nu_h_difference"], -found["nu_h_difference"], rtol=1e-12)
+    turned = -found["nu_h_difference_interval"].values[::-1]
+    np.testing.assert_allclose(again["nu_h_difference_interval"], turned, rtol=1e-9)
+
+
+def test_a_panel_against_itself_and_impossible_comparisons(ds: xr.Dataset) -> None:
+    chosen = xr.DataArray([True, True, False], dims="rater", coords={"rater": ["j1", "j2", "j3"]})
+    found = quiet(xj.compare_panels, ds, chosen, ["j1", "j2"], n_resamples=20)
+    assert (found["nu_h_difference"] == 0).all()
+    assert (found["nu_mse_difference_interval"] == 0).all()
+    one = quiet(xj.compare_panels, ds, ["j1"], ["j1", "j2"], n_resamples=20)
+    assert (one["nu_mse_limit_difference_reason"] == "a panel of one judge").all()
+    for a, b, message in (([], ["j1"], "at least one judge"), (["h1"], ["j1"], "'h1' is not a judge")):
+        with pytest.raises(xj.XJudgeError, match=message):
+            quiet(xj.compare_panels, ds, a, b)
+
+
+def test_candidate_counts_of_the_paper() -> None:
+    """Of 32 judges: 135 one-swap and 3,510 two-swap panels at k = 5, 175 and 6,300 at k = 7."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (40, 34))
+    pool = dataset(codes, ["human"] * 2 + ["judge"] * 32)
+    for k, counts in ((5, (135, 3510)), (7, (175, 6300))):
+        found = quiet(xj.select_panel, pool, k, rule="D")
+        assert (int(found["n_one_swap"]), int(found["n_two_swaps"])) == counts

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
     from xjudge.labelled.ranking import rank
     from xjudge.labelled.reliability import reliability
+    from xjudge.labelled.rivals import compare_panels
     from xjudge.labelled.selection import select_panel
     from xjudge.labelled.spread import mean_pairwise, spread
     from xjudge.labelled.stability import stability
@@ -63,6 +64,7 @@ _LATER = {
     "alt_test": "xjudge.labelled.loo",
     "breakdown": "xjudge.labelled.bounds",
     "compare": "xjudge.labelled.compare",
+    "compare_panels": "xjudge.labelled.rivals",
     "constant": "xjudge.labelled.compare",
     "coverage_bounds": "xjudge.labelled.bounds",
     "disagreements": "xjudge.labelled.disagreements",
@@ -106,6 +108,7 @@ __all__ = [
     "at_least",
     "breakdown",
     "compare",
+    "compare_panels",
     "constant",
     "costs_from_scores",
     "coverage_bounds",

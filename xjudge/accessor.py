@@ -133,6 +133,7 @@ class DatasetJudge(_NotData):
     allocate = _Later("xjudge.labelled.planning")
     disagreements = _Later("xjudge.labelled.disagreements")
     effective_size = _Later("xjudge.labelled.panel")
+    compare_panels = _Later("xjudge.labelled.rivals")
     panel_curve = _Later("xjudge.labelled.subpanels")
     panel_vote = _Later("xjudge.labelled.voting")
     select_panel = _Later("xjudge.labelled.selection")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,14 @@ from xjudge.labelled._sampling import Sampling
 from xjudge.statistics import panel
 from xjudge.statistics.resample import multinomial_blocks, percentile_interval, undefined_share
 
-__all__ = ["checked_sampling", "resampled_ratios", "resampled_sizes", "sampled"]
+__all__ = [
+    "checked_sampling",
+    "reciprocal",
+    "resampled_panels",
+    "resampled_ratios",
+    "resampled_sizes",
+    "sampled",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -81,10 +88,10 @@ class _Distinct:
         return float(n) * n_criteria * k * k * (self.units.human.shape[2] + 2)
 
 
-def resampled_sizes(units: Units, incomplete: str, sampling: Sampling) -> dict[str, Floats]:
-    """Replicates (B, ...) of every value of :func:`xjudge.statistics.panel.effective_size`.
+def _weighted_sums(units: Units, incomplete: str, sampling: Sampling) -> Iterator[panel.PanelSums]:
+    """Sums of resampled items, some resamples at a time.
 
-    Items that do not count are not resampled. There is no replicate where none counts, and where
+    Items that do not count are not resampled. There is no resample where none counts, and where
     ``interval="auto"`` would take too long.
 
     Notes
@@ -96,7 +103,7 @@ def resampled_sizes(units: Units, incomplete: str, sampling: Sampling) -> dict[s
     distinct = _Distinct(units, incomplete, sampling.resample)
     too_long = distinct.n_products * sampling.n_resamples > _MOST_PRODUCTS
     if not len(distinct.multiplicity) or (sampling.method == "auto" and too_long):
-        return {}
+        return
     inside = distinct.units.inside
     h, n_humans = distinct.units.distribution
     n, n_criteria, n_judges = distinct.units.judges.shape
@@ -109,7 +116,6 @@ def resampled_sizes(units: Units, incomplete: str, sampling: Sampling) -> dict[s
     shares = np.where(inside.reshape(-1, 1), np.nan_to_num(flat[1]), 0.0)
     s2, s3 = (shares**2).sum(-1), (shares**3).sum(-1)
     excess = np.maximum(s2 - 2.0 * s3 + s2**2, 0.0).reshape(n, n_criteria).sum(1)
-    found: dict[str, list[Floats]] = {}
     size = max(1, _WEIGHTS_AT_A_TIME // max(1, n * n_criteria))
     for weights in multinomial_blocks(distinct.multiplicity, sampling.n_resamples, sampling.seed, block=size):
         sums = panel.panel_sums(
@@ -121,10 +127,27 @@ def resampled_sizes(units: Units, incomplete: str, sampling: Sampling) -> dict[s
         squares = weights + weights * (weights - 1) / distinct.multiplicity
         human = sums.human.copy()
         human[..., 2] = squares @ excess
-        values = panel.effective_size(sums._replace(human=human)).values
-        for name, value in values.items():
-            found.setdefault(name, []).append(value)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        yield sums._replace(human=human)
+
+
+def resampled_sizes(units: Units, incomplete: str, sampling: Sampling) -> dict[str, Floats]:
+    """Replicates (B, ...) of every value of :func:`xjudge.statistics.panel.effective_size`; may be empty."""
+    (found,) = resampled_panels(units, incomplete, sampling, [slice(None)])
+    return found
+
+
+def resampled_panels(
+    units: Units, incomplete: str, sampling: Sampling, members: Sequence[Any]
+) -> list[dict[str, Floats]]:
+    """Replicates of the sizes of several panels of the judges, from the same resamples."""
+    found: list[dict[str, list[Floats]]] = [{} for _ in members]
+    n_judges = np.arange(units.judges.shape[2])
+    for sums in _weighted_sums(units, incomplete, sampling):
+        for chosen, values in zip(members, found, strict=True):
+            sizes = panel.effective_size(panel.subpanel_sums(sums, n_judges[chosen])).values
+            for name, value in sizes.items():
+                values.setdefault(name, []).append(value)
+    return [{name: np.concatenate(parts) for name, parts in values.items()} for values in found]
 
 
 def sampled(
@@ -146,7 +169,7 @@ def sampled(
             replicates = drawn.get(name, np.full(1, np.nan))
             defined = replicates[~np.isnan(replicates)]
             if name == "nu_h" and drawn:
-                ends = _reflected(_reciprocal(values), _reciprocal(drawn), sampling.level)
+                ends = _reflected(reciprocal(values), reciprocal(drawn), sampling.level)
             else:
                 found = percentile_interval(replicates, sampling.level)
                 ends = np.stack([found.lower, found.upper], axis=-1)
@@ -157,7 +180,7 @@ def sampled(
     return out
 
 
-def _reciprocal(values: Mapping[str, Any]) -> Floats:
+def reciprocal(values: Mapping[str, Any]) -> Floats:
     """``1 / nu_h = (1 / PR - delta) / (1 - delta)``, which is not positive where ``PR delta >= 1``."""
     ratio, delta = (
         np.asarray(values[name], dtype=np.float64) for name in ("participation_ratio", "finite_n_delta")
