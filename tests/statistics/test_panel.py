@@ -498,6 +498,10 @@ def test_plain_functions_answer_undefined_with_nan() -> None:
     assert np.isnan(
         panel.nu_mse_limit(0.5, 0.2, 0.0, 0.1, 4)
     )  # k gamma < 1: the limit of the error is negative
+    # gamma .1 of four judges: the limit is 3 mu2 - 2 E, nothing but rounding where mu2 is two thirds of E
+    assert np.isnan(panel.nu_mse_limit(0.5, 0.1, np.nextafter(0.1 / 1.5, 1.0), 0.1, 4))
+    assert panel.nu_mse_limit(0.5, 0.1, 0.1, 0.1, 4) == pytest.approx(5.0)
+    assert np.isnan(panel.nu_h(1 / 0.3 - 1e-15, 0.3))
     assert np.isnan(panel.participation_ratio([[0.0, 0.0], [0.0, 1.0]]))
     assert np.isnan(panel.human_variance(np.full((2, 3), np.nan)))
     assert np.isnan(panel.finite_n_delta([[1.0, 0.0]]))

@@ -105,7 +105,9 @@ def _human_side(sums: PanelSums, error: Floats) -> dict[str, Floats]:
     n, spread, excess, spread_unbiased, excess_error, few = np.moveaxis(sums.human, -1, 0)
     known = (n > 0) & (few == 0)
     corrected = np.where(known, _ratio(spread_unbiased, n), np.nan)
-    less = np.where(known, error - _ratio(excess_error, n), np.nan)
+    excess_mean = _ratio(excess_error, n)
+    less = np.where(known, error - excess_mean, np.nan)
+    less = np.where(np.abs(less) <= ROUNDING * np.maximum(error, excess_mean), 0.0, less)
     return {
         "human_variance": _ratio(spread, n),
         "finite_n_delta": _ratio(excess, spread**2),

@@ -195,7 +195,7 @@ def nu_h(participation_ratio: npt.ArrayLike, finite_n_delta: npt.ArrayLike) -> F
     ratio, delta = np.asarray(participation_ratio, float), np.asarray(finite_n_delta, float)
     below = 1.0 - ratio * delta
     above = ratio * (1.0 - delta)
-    return np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
+    return np.divide(above, below, out=np.full(above.shape, np.nan), where=below > ROUNDING)
 
 
 def nu_mse(human_variance: npt.ArrayLike, distributional_error: npt.ArrayLike) -> Floats:
@@ -254,7 +254,7 @@ def nu_mse_limit(
     )
     able = (k > 1) & (gamma > 0) & (J > 0)
     limit = mu2 + _shared_variance(E, mu2, gamma, k)
-    able &= limit > 0
+    able &= limit > ROUNDING * E
     return np.divide(J, limit, out=np.full(J.shape, np.nan), where=able)
 
 
