@@ -14,6 +14,7 @@ from labels import dataset, random_codes
 import xjudge as xj
 
 VERBS = (
+    "adjust",
     "agreement",
     "breakdown",
     "compare",
@@ -26,6 +27,7 @@ VERBS = (
     "mean_pairwise",
     "panel_curve",
     "panel_vote",
+    "prevalence",
     "rank",
     "rates",
     "select_panel",

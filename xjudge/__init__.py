@@ -39,6 +39,7 @@ from xjudge.protocol import (
 from xjudge.scale import Scale
 
 if TYPE_CHECKING:
+    from xjudge.labelled.adjust import adjust, prevalence
     from xjudge.labelled.agreement import agreement, sweep, tables
     from xjudge.labelled.bounds import breakdown, coverage_bounds
     from xjudge.labelled.compare import compare, constant
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 # Rooms that few calls need are opened by the first use of one of their names.
 _LATER = {
+    "adjust": "xjudge.labelled.adjust",
     "agreement": "xjudge.labelled.agreement",
     "allocate": "xjudge.labelled.planning",
     "alt_test": "xjudge.labelled.loo",
@@ -76,6 +78,7 @@ _LATER = {
     "panel_vote": "xjudge.labelled.voting",
     "partial": "xjudge.labelled.panel",
     "plan_overlap": "xjudge.labelled.planning",
+    "prevalence": "xjudge.labelled.adjust",
     "rank": "xjudge.labelled.ranking",
     "rebuild": "xjudge.rebuilding",
     "reliability": "xjudge.labelled.reliability",
@@ -101,6 +104,7 @@ __all__ = [
     "VocabularyError",
     "XJudgeError",
     "XJudgeWarning",
+    "adjust",
     "agreement",
     "all_positive",
     "allocate",
@@ -130,6 +134,7 @@ __all__ = [
     "panel_vote",
     "partial",
     "plan_overlap",
+    "prevalence",
     "rank",
     "rates",
     "rebuild",

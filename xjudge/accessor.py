@@ -124,6 +124,8 @@ class DatasetJudge(_NotData):
     mean_pairwise = _Later("xjudge.labelled.spread")
     coverage_bounds = _Later("xjudge.labelled.bounds")
     breakdown = _Later("xjudge.labelled.bounds")
+    adjust = _Later("xjudge.labelled.adjust")
+    prevalence = _Later("xjudge.labelled.adjust")
     reliability = _Later("xjudge.labelled.reliability")
     compare = _Later("xjudge.labelled.compare")
     rank = _Later("xjudge.labelled.ranking")
