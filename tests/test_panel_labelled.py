@@ -340,6 +340,28 @@ def test_one_compute(ds: xr.Dataset, count_computes: Any, options: dict[str, Any
     xr.testing.assert_identical(later.compute(), now)
 
 
+REBUILT: list[tuple[Any, dict[str, Any]]] = [
+    (xj.effective_size, {"interval": None, "protocol": MICRO, "incomplete": "pairwise"}),
+    (xj.effective_size, {"n_resamples": 20, "by": "system", "judges": ["j1", "j3"]}),
+    (xj.effective_size, {"interval": None, "anchor": xj.partial(1, n_replicates=3), "grid": [1, 2, 9]}),
+    (xj.effective_size, {"interval": None, "human": "count", "gold": "truth"}),
+    (xj.panel_vote, {"n_resamples": 20, "aggregate": ["soft", "weighted"], "folds": 3}),
+]
+
+
+@pytest.mark.parametrize(("verb", "options"), REBUILT)
+def test_a_result_is_rebuilt_from_its_attributes(
+    ds: xr.Dataset, tmp_path: Any, verb: Any, options: dict[str, Any]
+) -> None:
+    data = _with_counts(ds)
+    found = quiet(verb, data, **options)
+    xr.testing.assert_identical(quiet(xj.rebuild, found, data), found)
+    found.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "result.nc", engine="h5netcdf") as file:
+        again = file.load()
+    assert quiet(xj.rebuild, again, data).equals(found)
+
+
 def test_the_order_of_the_items_does_not_matter(ds: xr.Dataset) -> None:
     order = np.random.default_rng(0).permutation(90)
     options: dict[str, Any] = {"interval": "percentile", "n_resamples": 30, "protocol": MICRO}

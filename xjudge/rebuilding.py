@@ -11,9 +11,12 @@ import xarray as xr
 
 from xjudge.errors import StructureError, listing
 from xjudge.labelled._common import version
+from xjudge.labelled._panel_human import Partial
 from xjudge.labelled.agreement import agreement, sweep, tables
 from xjudge.labelled.bounds import breakdown, coverage_bounds
+from xjudge.labelled.panel import effective_size
 from xjudge.labelled.reliability import reliability
+from xjudge.labelled.voting import panel_vote
 from xjudge.outcomes import rates
 from xjudge.protocol import Protocol
 from xjudge.view import View
@@ -24,6 +27,8 @@ _VERBS: dict[str, Callable[..., xr.Dataset]] = {
     "agreement": agreement,
     "breakdown": breakdown,
     "coverage_bounds": coverage_bounds,
+    "effective_size": effective_size,
+    "panel_vote": panel_vote,
     "rates": rates,
     "reliability": reliability,
     "sweep": sweep,
@@ -39,9 +44,27 @@ _PLAIN = (
     "n_resamples",
     "shares",
     "convention",
+    "human",
+    "gold",
+    "incomplete",
+    "method",
+    "n_curves",
+    "ties",
+    "folds",
 )
 _NUMBERS = ("max_share", "threshold")
-_JSON = ("judges", "humans", "raters", "statistic", "weights", "costs", "metric", "unresolved")
+_JSON = (
+    "judges",
+    "humans",
+    "raters",
+    "statistic",
+    "weights",
+    "costs",
+    "metric",
+    "unresolved",
+    "grid",
+    "aggregate",
+)
 
 
 def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
@@ -86,6 +109,8 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
         )
     options: dict[str, Any] = {name: _plain(attrs[name]) for name in _PLAIN if name in attrs}
     options |= {name: _read(attrs[name]) for name in (*_JSON, *_NUMBERS) if name in attrs}
+    if "anchor" in attrs:
+        options["anchor"] = Partial.from_text(attrs["anchor"])
     if "interval" in attrs:
         options["interval"] = None if attrs["interval"] == "none" else str(attrs["interval"])
     if verb == "sweep":

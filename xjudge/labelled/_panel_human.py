@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -39,6 +40,12 @@ class Partial:
 
     def __repr__(self) -> str:
         return f"partial({self.n_labels}, n_replicates={self.n_replicates})"
+
+    @classmethod
+    def from_text(cls, text: str) -> Partial | str:
+        """Anchor from the attribute of a result: a partial one from its repr, any other as it is."""
+        found = re.fullmatch(r"partial\((\d+), n_replicates=(\d+)\)", text)
+        return text if found is None else cls(int(found[1]), int(found[2]))
 
 
 def partial(m: int, n_replicates: int = 200) -> Partial:

@@ -291,7 +291,7 @@ class OpenedPanel:
         out = out.assign({name: out[name].transpose(*lead, "rater", ...) for name in members})
         known: dict[str, Any] = {"verb": verb, "scale": view.scale, "protocol": self.protocol}
         known |= {"judges": self.judges, "humans": view.named(view.humans)}
-        known |= {"human": self.human, "gold": self.gold, "incomplete": self.incomplete, "by": self.by}
+        known |= {"human": self.human, "gold": self.gold, "by": self.by}
         known |= stated
         out.attrs = flat_attrs(
             {name: value for name, value in known.items() if value is not None}

@@ -191,7 +191,8 @@ def effective_size(
         return {name: _placed(opened, tables, name) for name in tables[0][0]}
 
     arrays = opened.counting.run(finish, compute)
-    result = opened.result("effective_size", *_named(opened, arrays, simulate), **_stated(sampling, simulate))
+    stated = {"incomplete": incomplete, **_stated(sampling, simulate)}
+    result = opened.result("effective_size", *_named(opened, arrays, simulate), **stated)
     _warn(result, incomplete, lazy=opened.counting.view.lazy and not compute)
     return result
 
