@@ -20,6 +20,7 @@ METHODS = {
     "labelled": lambda table, rest: labelled_only(table),
     "naive": naive,
     "rogan_gladen": rogan_gladen,
+    "lang_reiczigel": lambda table, rest: rogan_gladen(table, rest, interval="lang_reiczigel"),
     "ppi": ppi,
     "ppi++": ppi_plus_plus,
 }
@@ -65,7 +66,7 @@ def main() -> None:
         for name, method in METHODS.items():
             said = method(*data)
             covers = float(((said.lower <= rate) & (rate <= said.upper)).mean())
-            width = float((said.upper - said.lower).mean() / (own.upper - own.lower).mean())
+            width = float(np.nanmean(said.upper - said.lower) / (own.upper - own.lower).mean())
             found[name].append(covers)
             cells.append(f"{covers:>8.4f} {width:>6.2f} {said.hurts.mean():>6.2f}")
         print(f"{rate:>5} {sensitivity:>5} {specificity:>5} " + " ".join(cells), flush=True)

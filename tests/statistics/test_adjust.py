@@ -66,7 +66,7 @@ def test_rogan_gladen_of_a_hand_table() -> None:
 
 
 def test_rogan_gladen_interval_is_lang_and_reiczigel() -> None:
-    found = room.rogan_gladen(HAND, HAND_REST)
+    found = room.rogan_gladen(HAND, HAND_REST, interval="lang_reiczigel")
     n, n1, n0 = 900 + Z**2, 42, 62
     rate, se, sp = (320 + Z**2 / 2) / n, 37 / n1, 55 / n0
     value = (rate + sp - 1) / (se + sp - 1)
@@ -78,6 +78,36 @@ def test_rogan_gladen_interval_is_lang_and_reiczigel() -> None:
     assert (found.lower, found.upper) == pytest.approx(
         (value + shift - half, value + shift + half), abs=1e-13
     )
+
+
+@pytest.mark.parametrize(("table", "rest"), [(HAND, HAND_REST), ([[40, 9], [11, 35]], [50, 70])])
+def test_fiellers_interval_ends_where_the_test_rejects(table: Any, rest: Any) -> None:
+    found = room.rogan_gladen(table, rest)
+    (n00, n01), (n10, n11) = (np.array(table) + 0.5).tolist()
+    n = rest[0] + rest[1] + 1
+    rate, se, sp = (rest[1] + 0.5) / n, n11 / (n10 + n11), n00 / (n00 + n01)
+    assert 0 < found.lower < found.estimate < found.upper < 1
+    for end in (float(found.lower), float(found.upper)):
+        variance = rate * (1 - rate) / n + end**2 * se * (1 - se) / (n10 + n11)
+        variance += (1 - end) ** 2 * sp * (1 - sp) / (n00 + n01)
+        apart = rate - (end * se + (1 - end) * (1 - sp))
+        assert abs(apart) == pytest.approx(Z * math.sqrt(variance), rel=1e-10)
+
+
+def test_a_judge_not_clearly_better_than_a_coin_pins_nothing_down() -> None:
+    found = room.rogan_gladen([[6, 5], [4, 5]], [50, 50])
+    assert found.reason == Reason.OK
+    assert (found.lower, found.upper) == (0, 1)
+
+
+@given(TABLE, REST)
+def test_both_intervals_lie_in_the_unit_interval(table: Any, rest: Any) -> None:
+    for interval in ("fieller", "lang_reiczigel"):
+        found = room.rogan_gladen(table, rest, interval=interval)
+        if found.reason == Reason.OK:
+            assert 0 <= found.lower <= found.upper <= 1
+        else:
+            assert np.isnan([found.lower, found.upper]).all()
 
 
 def test_naive_is_the_judges_rate_with_wilsons_interval() -> None:
@@ -235,6 +265,11 @@ def test_leading_dims_are_kept() -> None:
 def test_arguments_that_make_no_sense(table: Any, rest: Any, options: Any) -> None:
     with pytest.raises((ProtocolError, StructureError)):
         room.ppi_plus_plus(table, rest, **options)
+
+
+def test_an_unknown_interval_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="fieller"):
+        room.rogan_gladen(HAND, HAND_REST, interval="delta")  # type: ignore[arg-type]
 
 
 def test_strata_need_an_axis() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,7 @@ def _named(
 
 # ------------------------------------------------------------------------------------------------- prevalence
 
-_METHODS = {
+_METHODS: dict[str, Callable[..., models.Prevalence]] = {
     "naive": models.naive,
     "rogan_gladen": models.rogan_gladen,
     "ppi": models.ppi,

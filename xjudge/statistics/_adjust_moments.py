@@ -11,6 +11,7 @@ __all__ = [
     "best_tuning",
     "check_level",
     "counts",
+    "fieller",
     "imputed",
     "lang_reiczigel",
     "middle_and_spread",
@@ -65,6 +66,24 @@ def variance_of_ratio(rate: Float, total: Float, rates: Float, human: Float, val
     return np.asarray(
         ratio(rate * (1 - rate), total) + (1 - value) ** 2 * noise[..., 0] + value**2 * noise[..., 1]
     )
+
+
+def fieller(table: Float, rest: Float, z: float) -> tuple[Float, Float]:
+    """Rates that a test of Rogan and Gladen's equation does not reject: the roots of a quadratic."""
+    human, total = table.sum(-1) + 2 * _PRIOR, rest.sum(-1) + 2 * _PRIOR
+    rates = (table[..., [0, 1], [0, 1]] + _PRIOR) / human
+    rate = (rest[..., 1] + _PRIOR) / total
+    power, above = rates.sum(-1) - 1, rate + rates[..., 0] - 1
+    of_negatives, of_positives = np.moveaxis(rates * (1 - rates) / human, -1, 0)
+    # (above - x power)^2 <= z^2 (rate (1 - rate) / total + x^2 of_positives + (1 - x)^2 of_negatives)
+    square = power**2 - z * z * (of_positives + of_negatives)
+    half = above * power - z * z * of_negatives
+    free = above**2 - z * z * (rate * (1 - rate) / total + of_negatives)
+    bounded = (square > 0) & (power > 0)
+    safe = np.where(bounded, square, 1.0)
+    spread = np.sqrt(np.maximum(half * half - safe * free, 0.0))
+    lower, upper = np.clip((half - spread) / safe, 0, 1), np.clip((half + spread) / safe, 0, 1)
+    return np.where(bounded, lower, 0.0), np.where(bounded, upper, 1.0)
 
 
 def lang_reiczigel(table: Float, rest: Float, z: float) -> tuple[Float, Float]:
