@@ -59,6 +59,7 @@ ROOMS: dict[str, Room] = {
     "statistics._adjust_logistic": Room(1, 1),
     "statistics._adjust_coverage": Room(1, 2),
     "statistics.adjust": Room(1, 4),
+    "statistics.selective": Room(1, 4),
     "protocol": Room(2),
     "lazy": Room(2),
     "schema": Room(2),
