@@ -16,6 +16,7 @@ from labels import dataset
 
 import xjudge as xj
 from xjudge.statistics.raters import alpha_of_scores, icc, influence_of_scores
+from xjudge.statistics.resample import delta_interval, multinomial_weights, percentile_interval
 from xjudge.statistics.scores import HeldPairs
 
 SUMS = ["pearson", "concordance", "mean_error", "mean_absolute_error", "rmse", "limits_of_agreement"]
@@ -196,6 +197,31 @@ def test_methods_agree_where_there_is_much(resample: str, aggregate: str) -> Non
                 assert float(resampled[f"{name}_se"]) == pytest.approx(width, rel=0.2)
                 ends = other[f"{name}_interval"] - delta[f"{name}_interval"]
                 assert float(abs(ends).max()) < 0.8 * width
+
+
+def test_criteria_drawn_twice_count_twice(ds: xr.Dataset) -> None:
+    weights = np.array([2.0, 1.0, 1.0])
+    macro = xj.Protocol(aggregate="macro", criterion_weights={"c0": 2, "c1": 1, "c2": 1})
+    drawn = multinomial_weights([1, 1, 1], 200, 5) * weights
+    options = {"statistic": ["rmse", "spearman"], "interval": None}
+    per = quiet(xj.agreement, ds, **options).sel(reference="h1", rater="j1")
+    options |= {"resample": "criteria", "interval": "auto", "n_resamples": 200, "seed": 5}
+    result = quiet(xj.agreement, ds, protocol=macro, **options).sel(reference="h1", rater="j1")
+    for name in ("rmse", "spearman"):
+        expected = percentile_interval(drawn @ per[name].values / drawn.sum(1))
+        np.testing.assert_allclose(result[f"{name}_interval"], [expected.lower, expected.upper], rtol=1e-9)
+
+
+def test_ends_take_the_t_quantile_of_the_units(ds: xr.Dataset) -> None:
+    for resample in ("items", "clusters"):
+        result = quiet(
+            xj.agreement, ds, statistic="mean_error", reference="pooled", protocol=MICRO, resample=resample
+        ).isel(rater=0)
+        degrees = int(result["n_items"]) - 1 if resample == "items" else 11
+        expected = delta_interval(result["mean_error"], result["mean_error_se"], degrees=degrees)
+        np.testing.assert_allclose(
+            result["mean_error_interval"], [expected.lower, expected.upper], rtol=1e-12
+        )
 
 
 def test_the_seed_and_not_the_order_of_items_decides(ds: xr.Dataset) -> None:

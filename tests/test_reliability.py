@@ -30,7 +30,7 @@ from xjudge.statistics.raters import (
     pair_statistic,
     standard_error,
 )
-from xjudge.statistics.resample import multinomial_weights, percentile_interval
+from xjudge.statistics.resample import delta_interval, multinomial_weights, percentile_interval
 
 OF_COUNTS = ["alpha", "fleiss_kappa", "scott_pi", "gwet_ac", "brennan_prediger", "percent_agreement"]
 OF_LABELS = ["conger_kappa", "light_kappa", "mean_pairwise_kappa"]
@@ -571,6 +571,29 @@ def test_methods_agree_where_there_is_much(name: str, aggregate: str, resample: 
             other = quiet(ds, interval=method, n_resamples=400, **options)
             width = float(delta[f"{name}_se"])
             np.testing.assert_allclose(other[f"{name}_interval"], delta[f"{name}_interval"], atol=0.8 * width)
+
+
+@pytest.mark.parametrize("name", ["alpha", "conger_kappa"])
+def test_criteria_drawn_twice_count_twice(ds: xr.Dataset, name: str) -> None:
+    per = quiet(ds, statistic=name, interval=None)[name].values
+    drawn = multinomial_weights([1, 1, 1], 200, 5)
+    weights = np.array([2.0, 1.0, 1.0])
+    macro = xj.Protocol(aggregate="macro", criterion_weights={"c0": 2, "c1": 1, "c2": 1})
+    result = quiet(
+        ds, statistic=name, protocol=macro, resample="criteria", n_resamples=200, seed=5, level=0.9
+    )
+    expected = percentile_interval((drawn * weights) @ per / (drawn * weights).sum(1), 0.9)
+    np.testing.assert_allclose(result[f"{name}_interval"], [expected.lower, expected.upper], rtol=1e-12)
+
+
+def test_ends_take_the_t_quantile_of_the_units(ds: xr.Dataset) -> None:
+    for resample, degrees in (("items", int(quiet(ds, protocol=MICRO)["n_items"]) - 1), ("clusters", 14)):
+        result = quiet(ds, statistic="percent_agreement", protocol=MICRO, resample=resample)
+        value, se = float(result["percent_agreement"]), float(result["percent_agreement_se"])
+        expected = delta_interval(value, se, transform="logit", degrees=degrees)
+        np.testing.assert_allclose(
+            result["percent_agreement_interval"], [expected.lower, expected.upper], rtol=1e-12
+        )
 
 
 def test_clustered_units_are_not_independent_ones() -> None:

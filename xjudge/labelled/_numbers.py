@@ -298,13 +298,15 @@ class _Held:
 
     def _averaged(self, name: str, weights: Floats) -> tuple[Floats, Floats]:
         """Values (b,) for weights (b, unit), and the share (b, part) of each part in them."""
+        whole_criteria = self.sampling.resample == "criteria" and len(self.parts) > 1
+        drawn = np.ones((1, weights.shape[1])) if whole_criteria else weights
         found = [
-            pairs.evaluate(name, weights[:, unit]) for pairs, unit in zip(self.parts, self.units, strict=True)
+            pairs.evaluate(name, drawn[:, unit]) for pairs, unit in zip(self.parts, self.units, strict=True)
         ]
         value = np.stack([one.value for one in found], axis=1)
-        weight = np.broadcast_to(self.weights, value.shape) * ~np.isnan(value)
-        if self.sampling.resample == "criteria" and len(self.parts) > 1:
-            weight = weight * weights  # a criterion drawn twice counts twice
+        weight = self.weights * ~np.isnan(value)
+        if whole_criteria:  # one that is drawn twice is the same twice, and counts twice
+            value, weight = np.broadcast_to(value, weights.shape), weight * weights
         portion = share(weight, weight.sum(1, keepdims=True))
         portion = np.where(np.isnan(portion), 0.0, portion)
         mean = (portion * np.nan_to_num(value, nan=0.0)).sum(1)

@@ -164,10 +164,12 @@ class Spread:
 
     def _averaged(self, weights: Floats) -> tuple[Floats, Floats]:
         """Values (b,) for weights (b, unit), and the share (b, part) of each part in them."""
-        value = np.stack([part.value(weights) for part in self.parts], axis=1)
-        weight = np.broadcast_to(self.weights, value.shape) * ~np.isnan(value)
-        if self.sampling.resample == "criteria" and len(self.parts) > 1:
-            weight = weight * weights  # a criterion drawn twice counts twice
+        whole_criteria = self.sampling.resample == "criteria" and len(self.parts) > 1
+        drawn = np.ones((1, weights.shape[1])) if whole_criteria else weights
+        value = np.stack([part.value(drawn) for part in self.parts], axis=1)
+        weight = self.weights * ~np.isnan(value)
+        if whole_criteria:  # one that is drawn twice is the same twice, and counts twice
+            value, weight = np.broadcast_to(value, weights.shape), weight * weights
         portion = share(weight, np.broadcast_to(weight.sum(1, keepdims=True), weight.shape))
         portion = np.where(np.isnan(portion), 0.0, portion)
         mean = (portion * np.where(np.isnan(value), 0.0, value)).sum(1)
