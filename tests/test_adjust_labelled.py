@@ -277,7 +277,7 @@ def test_a_constant_feature_changes_nothing() -> None:
     ds = example().assign_coords(same=("item", ["x"] * 120))
     found, none = xj.adjust(ds, "same"), xj.adjust(ds, [])
     assert found["feature"].values.tolist() == ["same=x"]
-    assert (found["abstention_reason"] == "feature is constant").all()
+    assert (found["abstention_reason"] == "feature does not vary given the others").all()
     np.testing.assert_allclose(found["accuracy_adjusted"], none["accuracy_adjusted"], atol=1e-9)
     np.testing.assert_allclose(found["accuracy_adjusted_se"], none["accuracy_adjusted_se"], atol=1e-9)
 

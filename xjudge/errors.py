@@ -189,7 +189,7 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.UNINFORMATIVE_JUDGE: "sensitivity + specificity not above 1",
     Reason.STRATUM_WITHOUT_LABELS: "a stratum with fewer than two labelled cases",
     Reason.NO_OPEN_CASE: "no case is left open",
-    Reason.CONSTANT_FEATURE: "feature is constant",
+    Reason.CONSTANT_FEATURE: "feature does not vary given the others",
 }
 
 _REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]

@@ -442,7 +442,8 @@ def test_separation_is_reported_and_stays_finite() -> None:
         assert found.positivity.least_coverage < 0.01
     told = room.association(x, judge >= 0)
     assert told.coefficient[0] > 5
-    assert np.isfinite(told.standard_error[0])
+    assert told.standard_error[0] > 2
+    assert told.p_value[0] < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -487,13 +488,26 @@ def test_association_of_a_fourfold_table() -> None:
     assert found.coefficient[0] == pytest.approx(math.log((12 / 18) / (5 / 15)), abs=1e-9)
     woolf = math.sqrt(1 / 5 + 1 / 15 + 1 / 12 + 1 / 18)
     assert found.standard_error[0] == pytest.approx(woolf * math.sqrt(50 / 49), abs=1e-9)
-    assert found.p_value[0] == pytest.approx(
-        math.erfc(found.coefficient[0] / found.standard_error[0] / 2**0.5)
-    )
+    # score: open minus expected times x minus its mean, case by case
+    scores = [((not c) - 17 / 50) * (v - 0.6) for c, v in zip(covered, x[:, 0], strict=True)]
+    chi2 = sum(scores) ** 2 / sum(u * u for u in scores)
+    assert found.p_value[0] == pytest.approx(math.erfc(math.sqrt(chi2 / 2)), abs=1e-9)
     # in other units
     half = room.association(2 * x, covered, ridge=0)
     assert half.coefficient[0] == pytest.approx(found.coefficient[0] / 2, abs=1e-9)
     assert half.p_value[0] == pytest.approx(found.p_value[0], abs=1e-9)
+
+
+def test_p_values_are_uniform_without_an_association() -> None:
+    # the first feature decides, the second has nothing to do with it; cases come in pairs
+    rng = np.random.default_rng(11)
+    found = []
+    for _ in range(400):
+        x = np.repeat(rng.normal(size=(60, 2)), 2, axis=0)
+        covered = np.repeat(rng.random(60) < 1 / (1 + np.exp(-x[::2, 0])), 2)
+        found.append(room.association(x, covered, groups=np.arange(120) // 2).p_value[1])
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.025)
+    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
 
 
 def test_repeated_cases_of_an_item_are_one() -> None:
@@ -510,7 +524,9 @@ def test_associations_that_do_not_exist() -> None:
     x = np.array([[0.0, 7.0], [1.0, 7.0], [2.0, 7.0], [5.0, 7.0]])
     some = room.association(x, [True, False, True, False])
     assert some.reason.tolist() == [Reason.OK, Reason.CONSTANT_FEATURE]
-    assert np.isnan(some.coefficient[1])
+    assert np.isnan([some.coefficient[1], some.standard_error[1], some.p_value[1]]).all()
+    twice = room.association(np.array([[0, 0], [1, 2], [2, 4], [5, 10]]), [True, False, True, False])
+    assert (twice.reason == Reason.CONSTANT_FEATURE).all()
     assert (room.association(x, [True] * 4).reason == Reason.NO_OPEN_CASE).all()
     assert (room.association(x, [False] * 4).reason == Reason.NO_JOINT_ANSWERS).all()
 

@@ -61,7 +61,7 @@ class Association(NamedTuple):
     coefficient : ndarray
         Change of the log odds of being open per unit of the feature.
     standard_error : ndarray
-        Over groups (items).
+        Over groups (items), at least the model's own.
     p_value : ndarray
         Two-sided, of no association.
     reason : ndarray of int8
@@ -160,7 +160,10 @@ def association(
     Returns
     -------
     Association
-        NaN with a reason where all cases, or none, are covered, and for a feature that never varies.
+        NaN with a reason where all cases, or none, are covered, and for a feature that does not vary once the
+        others are given. The p-value is that of the score over groups, which needs the model without the
+        feature only and so holds under separation too; the standard error is the greater of the sandwich over
+        groups and the model's own.
 
     Examples
     --------
@@ -171,8 +174,6 @@ def association(
     >>> found.coefficient.round(4).tolist()
     [1.0986]
     """
-    from scipy.special import ndtr
-
     known = np.asarray(covered, dtype=bool)
     design = designed(feature_matrix(features, len(known)))
     labels = group_labels(groups, len(known))
@@ -186,15 +187,38 @@ def association(
         return Association(nothing, nothing, nothing, reason)
     share, model = coverage_model(design, known, ridge)
     assert model is not None
-    scores = (known - share)[:, None] * design.matrix
-    sums = grouped(scores @ model.inverse, labels)
+    sums = grouped((known - share)[:, None] * design.matrix @ model.inverse, labels)
     n_groups = len(sums)
     correction = n_groups / (n_groups - 1) if n_groups > 1 else np.nan
-    spread = np.sqrt(correction * (sums * sums).sum(0))[1:] / len(known)
-    safe = np.where(varies, design.scale, np.nan)
-    slope, se = -model.slopes[0, 1:] / safe, spread / safe
-    ratio = np.divide(np.abs(slope), se, out=np.full(n_features, np.nan), where=se > 0)
-    return Association(slope, se, 2 * ndtr(-ratio), reason)
+    sandwich = np.sqrt(correction * (sums * sums).sum(0)) / len(known)
+    # residuals vanish under separation, and the sandwich with them
+    spread = np.maximum(sandwich, np.sqrt(np.diag(model.inverse) / len(known)))[1:]
+    p_value = np.array(
+        [_score_test(design.matrix, known, labels, f, ridge) for f in range(1, n_features + 1)]
+    )
+    p_value = p_value.reshape(n_features)
+    reason[np.isnan(p_value) & (n_groups > 1)] = Reason.CONSTANT_FEATURE
+    safe = np.where(reason == Reason.OK, design.scale, np.nan)
+    safe = np.where(safe > 0, safe, np.nan)
+    return Association(-model.slopes[0, 1:] / safe, spread / safe, p_value, reason)
+
+
+def _score_test(
+    matrix: Float, known: npt.NDArray[np.bool_], labels: Ints, column: int, ridge: float
+) -> float:
+    """Two-sided p-value of a column given the others, by the score over groups; NaN where they explain it."""
+    from scipy.special import chdtrc
+
+    others = np.delete(matrix, column, axis=1)
+    share = fitted(others, known.astype(np.int64), 2, ridge).shares[:, 1]
+    weight = share * (1 - share)
+    moments = np.linalg.pinv((others * weight[:, None]).T @ others, hermitian=True)
+    rest = matrix[:, column] - others @ (moments @ (others.T @ (weight * matrix[:, column])))
+    if not (weight @ rest**2) > 1e-12 * weight.sum():
+        return np.nan
+    sums = grouped(((known - share) * rest)[:, None], labels)[:, 0]
+    squares = float((sums * sums).sum())
+    return float(chdtrc(1.0, sums.sum() ** 2 / squares)) if len(sums) > 1 and squares > 0 else np.nan
 
 
 # ---------------------------------------------------------------------------------------------------- helpers
