@@ -239,7 +239,7 @@ def two_stage_weights(present: npt.ArrayLike, n_resamples: int, seed: Seed) -> I
 
 
 def poisson_weights(start: int, stop: int, n_resamples: int, seed: Seed) -> npt.NDArray[np.uint8]:
-    """Independent Poisson(1) weights of the items ``start .. stop - 1``, drawn by position.
+    """Independent Poisson(1) weights of the items from ``start`` up to ``stop - 1``, drawn by position.
 
     For data that pass by once and have neither few patterns nor few items: the number of items in a resample
     then varies by its square root, which a statistic of shares does not notice. Weights depend on the seed
