@@ -644,3 +644,22 @@ def test_a_judge_without_labels_is_never_first() -> None:
 def test_scores_without_overlap() -> None:
     assert np.isnan(judge_scores([0, 0], [0, 0]))
     assert judge_scores([1, 0], [2, 0]) == 0.5
+
+
+def test_a_plan_is_not_trusted_where_the_lattice_of_margins_moves_it() -> None:
+    # Three humans of accuracy .85 on one shared sample of 60: 40,000 simulated trials give a false approval
+    # of .236 and a false rejection of .118; the plan's Gaussian, without the lattice, is four points off.
+    plan = plan_overlap(n_humans=3, human_accuracy=0.85, design="shared", grid=[60, 227])
+    assert plan.fa[0] == pytest.approx(0.199, abs=0.002)
+    assert plan.fr[0] == pytest.approx(0.148, abs=0.002)
+    assert plan.trusted.tolist() == [False, True]
+    simulated = plan_overlap(
+        n_humans=3,
+        human_accuracy=0.85,
+        design="shared",
+        grid=[60, 227],
+        method="monte_carlo",
+        n_trials=20_000,
+    )
+    assert simulated.fa == pytest.approx([0.236, plan.fa[1]], abs=0.015)
+    assert simulated.fr == pytest.approx([0.118, plan.fr[1]], abs=0.015)

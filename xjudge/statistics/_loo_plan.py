@@ -25,7 +25,7 @@ from xjudge.statistics._loo_population import (
 from xjudge.statistics._loo_rules import RULES, PlannedJudge, Rule, acceptance, refusal, rule_margins
 from xjudge.statistics._loo_trials import simulate_trials
 from xjudge.statistics._loo_votes import Decimal, Float, read_decimal, votes_needed
-from xjudge.statistics._loo_wrong import Method, gaussian_trusted
+from xjudge.statistics._loo_wrong import Method, gaussian_trusted, lattice_shift
 
 __all__ = ["OverlapPlan", "plan_overlap"]
 
@@ -39,8 +39,11 @@ _N_POINTS = 24
 # Relative width at which the search for the continuous answer stops.
 _NARROW = 0.003
 
-# Quasi-Monte Carlo points, as powers of two: along the curve, and for the answer.
-_CURVE, _ANSWER = 11, 13
+# Quasi-Monte Carlo points, as powers of two: for differences, along the curve, and for the answer.
+_MOVE, _CURVE, _ANSWER = 8, 11, 13
+
+# What the lattice of the margins may move a probability by where the plan calls it trusted.
+_TRUSTED_MOVE = 0.015
 
 _TIE = 1e-9
 
@@ -178,9 +181,13 @@ def plan_overlap(
             f"Plan from one of: a pilot (`humans` and `judge`), `joint`, or parameters (`n_humans`, "
             f"`human_accuracy`); got {given}."
         )
+    n_labels = n_categories
     if sources["pilot"]:
         sides = _pilot_judges(humans, judge, design, eps, at_margin)
+        pilot = [codes_of(side, "pilot") for side in (humans, judge) if side is not None]
+        n_labels = 1 + max(int(codes.max(initial=0)) for codes in pilot)
     elif sources["joint"]:
+        n_labels = len(np.asarray(joint))
         sides = _joint_judges(joint_patterns(np.asarray(joint)), design, eps, at_margin)
     else:
         accuracy = 0.85 if human_accuracy is None else human_accuracy
@@ -218,7 +225,7 @@ def plan_overlap(
         p_accept,
         overlap.min(axis=-1),
         np.where(simulated, "monte_carlo", "gaussian"),
-        gaussian_trusted(overlap, design, points),
+        curves.trusted(sides, points, overlap, n_labels),
         needed,
         m * (K - 1),
         curves.verdicts(sides, m),
@@ -268,6 +275,31 @@ class _Curves:
             margins = rule_margins(judge, self.rule, self.design, points, self.n_items, self.eps)
             return 1 - refusal(margins, self.needed, points, level=self.level, log2_points=log2_points)
         return self.accepted(judge, points, log2_points)
+
+    def trusted(
+        self, judges: tuple[PlannedJudge, PlannedJudge], points: Float, overlap: Float, n_categories: int
+    ) -> npt.NDArray[np.bool_]:
+        """Where the Gaussian is to be trusted: enough pairs, and the lattice of margins moves it little."""
+        found = gaussian_trusted(overlap, self.design, points)
+        if self.rule != "omega":
+            return found
+        K = overlap.shape[-1]
+        steps = np.stack(
+            [
+                lattice_shift(
+                    K, self.design, m / self.n_items, self.n_items, self.eps, n_categories=n_categories
+                )
+                for m in points
+            ]
+        )
+        for judge in judges:
+            margins = rule_margins(judge, self.rule, self.design, points, self.n_items, self.eps)
+            smooth, stepped = (
+                acceptance(self.rule, at, self.needed, points, level=self.level, q=self.q, log2_points=_MOVE)
+                for at in (margins, margins._replace(mu=margins.mu + steps))
+            )
+            found &= np.abs(stepped - smooth) <= _TRUSTED_MOVE
+        return found
 
     def verdicts(self, judges: tuple[PlannedJudge, PlannedJudge], m: float) -> Float:
         out = np.full((2, 3), np.nan)
