@@ -120,7 +120,11 @@ def adjust(
     separates the cases. Standard errors are the sandwich of all these equations over items
     (:func:`xjudge.statistics.adjust.adjusted_coefficient`).
 
-    Holds the labels and features in memory; two regressions a pair of raters and table.
+    P-values of associations are those of the score, which holds where a feature separates the cases and
+    the coefficient is only kept finite by the ridge.
+
+    Holds the labels and features in memory; two regressions for each pair of raters and table, and one more
+    for each column of features.
 
     Examples
     --------

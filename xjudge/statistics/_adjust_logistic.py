@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ __all__ = ["Design", "Logistic", "designed", "fitted"]
 
 Float = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+_CLOSE = 1e-8  # slope of the mean loss at which a fit has arrived
+_STEPS = 30
 
 
 class Design(NamedTuple):
@@ -106,17 +110,27 @@ def fitted(design: Float, said: Ints, n_categories: int, ridge: float) -> Logist
     start = np.zeros((k, width))
     counts = np.bincount(said, minlength=n_categories)
     start[:, 0] = np.log(counts[1:] / counts[0])
-    found = minimize(
-        loss, start.ravel(), jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-7}
-    )
-    flat = np.asarray(found.x)
-    inverse = _inverse(curvature(flat))
-    # a step of Newton's from there leaves rounding only
-    step = flat - inverse @ loss(flat)[1]
-    if np.abs(loss(step)[1]).max() < np.abs(loss(flat)[1]).max():
-        flat, inverse = step, _inverse(curvature(step))
+    flat, inverse = _newton(loss, curvature, start.ravel())
+    if np.abs(loss(flat)[1]).max() > _CLOSE:  # steps that Newton's rule takes too far, as under separation
+        found = minimize(loss, flat, jac=True, hess=curvature, method="trust-exact", options={"gtol": _CLOSE})
+        flat, inverse = _newton(loss, curvature, np.asarray(found.x, dtype=np.float64))
     slopes = flat.reshape(k, width)
     return Logistic(_shares(design, slopes), slopes, inverse)
+
+
+def _newton(
+    loss: Callable[[Float], tuple[float, Float]], curvature: Callable[[Float], Float], flat: Float
+) -> tuple[Float, Float]:
+    """Newton's steps as long as they make the slope smaller; the point, and the inverse curvature there."""
+    size = np.abs(loss(flat)[1]).max()
+    inverse = _inverse(curvature(flat))
+    for _ in range(_STEPS):
+        step = flat - inverse @ loss(flat)[1]
+        smaller = np.abs(loss(step)[1]).max()
+        if not smaller < size:
+            break
+        flat, size, inverse = step, smaller, _inverse(curvature(step))
+    return flat, inverse
 
 
 def _inverse(curvature: Float) -> Float:
