@@ -95,4 +95,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in terminalreporter.stats.get("skipped", [])
     ]
     absent = sum("../shared is absent" in reason for reason in reasons)
-    terminalreporter.write_line(f"{absent} tests skipped because ../shared is absent")
+    if absent:
+        terminalreporter.write_line(f"{absent} tests skipped because ../shared is absent")

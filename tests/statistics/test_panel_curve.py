@@ -207,6 +207,7 @@ def test_asymptote_is_where_more_of_the_same_leads() -> None:
     [
         ([1, 2, 3], [3, 2, 1], -1.0),
         ([1, 1, 2, 3], [1, 2, 2, 4], 5 / 6),
+        ([0.3, 0.1 + 0.2, 2, 3], [1, 2, 2, 4], 5 / 6),  # the tie of two sums in another order
         ([1, 1], [1, 2], math.nan),
         ([1], [1], math.nan),
     ],

@@ -28,6 +28,9 @@ __all__ = [
 def rank_correlation(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Spearman correlation with average ranks for ties; NaN for a constant side or fewer than two values.
 
+    Values that differ by rounding alone (12 significant digits) are tied: what was summed in another order
+    ranks the same.
+
     Examples
     --------
     >>> rank_correlation([1, 2, 3], [1, 4, 9])
@@ -47,7 +50,9 @@ def _average_ranks(values: Floats) -> Floats:
     """Ranks from 1, ties averaged; NaN throughout if a value is NaN."""
     if np.isnan(values).any():
         return np.full(values.shape, np.nan)
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mantissa, exponent = np.frexp(values)
+    rounded = np.ldexp(np.round(mantissa, 12), exponent)
+    _, inverse, counts = np.unique(rounded, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2.0)[inverse.reshape(-1)]
 
