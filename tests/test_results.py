@@ -37,6 +37,21 @@ RESULTS: dict[str, Any] = {
     "compare": lambda ds: quiet(xj.compare, ds, "j1", "j2"),
     "rank": lambda ds: quiet(xj.rank, ds, n_resamples=50),
     "spread": lambda ds: xj.spread(RESULTS["sweep"](ds)),
+    "mean_pairwise": lambda ds: quiet(xj.mean_pairwise, quiet(xj.agreement, ds, raters="humans")),
+    "coverage_bounds": lambda ds: quiet(xj.coverage_bounds, ds, n_resamples=50),
+    "breakdown": lambda ds: quiet(xj.breakdown, ds, "accuracy", 0.3),
+    "adjust": lambda ds: quiet(xj.adjust, ds, ["system"], protocol=MICRO),
+    "prevalence": lambda ds: quiet(xj.prevalence, ds.isel(criterion=0, drop=True), "j1"),
+    "reliability": lambda ds: quiet(xj.reliability, ds, statistic=["alpha", "icc(A,1)"], raters="all"),
+    "loo_validate": lambda ds: quiet(xj.loo_validate, ds),
+    "alt_test": lambda ds: quiet(xj.alt_test, ds, min_humans=2),
+    "plan_overlap": lambda ds: quiet(xj.plan_overlap, n_humans=3, human_accuracy=0.8, n_items=300),
+    "allocate": lambda ds: quiet(xj.allocate, ds.isel(criterion=0), 20),
+    "effective_size": lambda ds: quiet(xj.effective_size, ds, n_resamples=50),
+    "panel_curve": lambda ds: quiet(xj.panel_curve, ds, n_draws=20),
+    "select_panel": lambda ds: quiet(xj.select_panel, ds, 1),
+    "panel_vote": lambda ds: quiet(xj.panel_vote, ds, protocol=MICRO),
+    "compare_panels": lambda ds: quiet(xj.compare_panels, ds, ["j1"], ["j1", "j2"], n_resamples=50),
 }
 
 
