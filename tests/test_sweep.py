@@ -198,6 +198,10 @@ RESULTS: list[tuple[Any, dict[str, Any]]] = [
     (xj.sweep, {"protocols": xj.Protocol.grid(ca=["exclude", "category"], aggregate=["micro", "macro"])}),
     (xj.tables, {"reference": "pooled", "humans": ["h1"]}),
     (xj.rates, {"by": "system", "judges": ["j1"]}),
+    (xj.rank, {"n_resamples": 50, "seed": 2, "protocol": xj.Protocol(aggregate="micro")}),
+    (xj.loo_validate, {"eps": 0.1, "strict": True, "combine": "max_t", "by": "system"}),
+    (xj.alt_test, {"min_items": 10, "min_humans": 2, "q": 0.1, "judges": ["j1"]}),
+    (xj.adjust, {"features": ["system"], "reference": "h1", "method": "weighting"}),
 ]
 
 

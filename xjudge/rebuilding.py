@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +13,12 @@ import xarray as xr
 from xjudge.errors import StructureError, listing
 from xjudge.labelled._common import version
 from xjudge.labelled._panel_human import Partial
+from xjudge.labelled.adjust import adjust
 from xjudge.labelled.agreement import agreement, sweep, tables
 from xjudge.labelled.bounds import breakdown, coverage_bounds
+from xjudge.labelled.loo import alt_test, loo_validate
 from xjudge.labelled.panel import effective_size
+from xjudge.labelled.ranking import rank
 from xjudge.labelled.reliability import reliability
 from xjudge.labelled.voting import panel_vote
 from xjudge.outcomes import rates
@@ -24,11 +28,15 @@ from xjudge.view import View
 __all__ = ["rebuild"]
 
 _VERBS: dict[str, Callable[..., xr.Dataset]] = {
+    "adjust": adjust,
     "agreement": agreement,
+    "alt_test": alt_test,
     "breakdown": breakdown,
     "coverage_bounds": coverage_bounds,
     "effective_size": effective_size,
+    "loo_validate": loo_validate,
     "panel_vote": panel_vote,
+    "rank": rank,
     "rates": rates,
     "reliability": reliability,
     "sweep": sweep,
@@ -51,9 +59,21 @@ _PLAIN = (
     "n_curves",
     "ties",
     "folds",
+    "eps",
+    "q",
+    "score",
+    "min_items",
+    "min_humans",
+    "pooling",
+    "at_margin",
+    "target",
+    "combine",
 )
 _NUMBERS = ("max_share", "threshold")
 _JSON = (
+    "features",
+    "strict",
+    "control",
     "judges",
     "humans",
     "raters",
@@ -100,15 +120,18 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     verb = attrs.get("verb")
     if verb not in _VERBS:
         raise StructureError(
-            f"`rebuild` recomputes results of {listing(list(_VERBS), most=9)}; this has verb={verb!r}."
+            f"`rebuild` recomputes results of {listing(list(_VERBS), most=len(_VERBS))}; this has "
+            f"verb={verb!r}."
         )
     if str(attrs.get("scale")) != View.of(data).scale.to_json():
         raise StructureError(
             f"The result was computed on the scale {attrs.get('scale')}, and the data have "
             f"{View.of(data).scale.to_json()}."
         )
-    options: dict[str, Any] = {name: _plain(attrs[name]) for name in _PLAIN if name in attrs}
-    options |= {name: _read(attrs[name]) for name in (*_JSON, *_NUMBERS) if name in attrs}
+    taken = inspect.signature(_VERBS[verb]).parameters
+    told = [name for name in attrs if name in taken]
+    options: dict[str, Any] = {name: _plain(attrs[name]) for name in told if name in _PLAIN}
+    options |= {name: _read(attrs[name]) for name in told if name in (*_JSON, *_NUMBERS)}
     if "anchor" in attrs:
         options["anchor"] = Partial.from_text(attrs["anchor"])
     if "interval" in attrs:
@@ -132,7 +155,8 @@ def _plain(value: Any) -> Any:
 
 def _read(value: Any) -> Any:
     """A list, mapping or name as it was before it became an attribute."""
-    return json.loads(value) if isinstance(value, str) and value[:1] in "[{" else _plain(value)
+    written = isinstance(value, str) and (value[:1] in "[{" or value in ("true", "false"))
+    return json.loads(value) if written else _plain(value)
 
 
 def _differences(result: xr.Dataset, again: xr.Dataset) -> list[str]:
