@@ -263,9 +263,13 @@ class TestScoresUndefined:
     def test_inputs_are_left_alone(self):
         scores = np.array([[1.0, 2.0], [3.0, NONE], [0.0, 0.5]])
         scores.setflags(write=False)
+        before = scores.copy()
         for metric in ("nominal", "ordinal", "interval", "ratio"):
-            alpha_of_scores(scores, metric)
-            influence_of_scores(scores, metric)
+            assert alpha_of_scores(scores, metric) == alpha_of_scores(before.copy(), metric)
+            np.testing.assert_array_equal(
+                influence_of_scores(scores, metric), influence_of_scores(before.copy(), metric)
+            )
+        np.testing.assert_array_equal(scores, before)
 
     @pytest.mark.parametrize(
         ("call", "error", "words"),

@@ -171,7 +171,8 @@ class TestUndefined:
     def test_read_only(self):
         scores = SHROUT_FLEISS.copy()
         scores.setflags(write=False)
-        icc(scores)
+        assert icc(scores) == icc(SHROUT_FLEISS.copy())
+        np.testing.assert_array_equal(scores, SHROUT_FLEISS)
 
     @pytest.mark.parametrize(
         ("call", "error", "words"),
