@@ -1,6 +1,7 @@
 """Level and power of the leave-one-out verdict, and accuracy of the probabilities without simulation.
 
     OMP_NUM_THREADS=1 python benchmarks/loo_level.py [--trials 4000] [--part level power accuracy]
+    nice python benchmarks/loo_level.py --part level --trials 20000 --store docs/data/loo_level.csv
 
 `level`: false accepts at the boundary over configurations with one or more humans easily beaten and the rest
 exactly at the bar (LOO.md section 6), full pipeline from labels, Bonferroni and max-T. `power`: accept and
@@ -146,40 +147,62 @@ def boundary_judge(humans: list[float], design: str, m: int, n: int, place: int)
 
 
 SETTINGS = [(3, 2), (4, 2), (4, 3), (5, 3), (8, 4), (10, 5)]
-HEAD = "K c   design     m easy largest mu  plain   P*95 single verdict  max-T"
+DESIGNS = ("shared", "random")
+
+# Of one cell of the level: humans, wins needed, items per further human, humans easily beaten; the largest
+# margin of the others; and how often the point rule, a stability of 95 %, the c-th smallest p-value alone,
+# the verdict and its max-T version accept.
+COLUMNS = ["humans", "needed", "design", "items", "easy", "trials"]
+COLUMNS += ["margin", "plain", "stable", "single", "verdict", "max_t"]
 
 
-def level(T: int, only: str | None) -> None:
+def level(T: int, only: str | None, store: Path | None) -> None:
+    """Print the false accepts of every cell; with ``store``, add each as it is found and skip those there."""
     se = np.sqrt(0.05 * 0.95 / T)
-    print(f"false accepts at the boundary, {T} trials (se {se:.4f}); at most .05, .06 below 50 items\n{HEAD}")
-    rng = np.random.default_rng(0)
-    worst: dict[str, float] = {}
+    print(f"false accepts at the boundary, {T} trials (se {se:.4f}); at most .05, .06 below 50 items")
+    print(",".join(COLUMNS))
+    rows = [] if store is None or not store.exists() else store.read_text().splitlines()[1:]
+    done = {",".join(row.split(",")[:6]): row for row in rows}
     cells = [
-        (K, c, easy, design, m)
+        (K, c, design, m, easy)
         for K, c in SETTINGS
         for easy in (0, c - 1)
-        for design in ("shared", "random")
+        for design in DESIGNS
         for m in (25, 75, 200)
     ]
-    for K, c, easy, design, m in cells:
-        name = f"{K} {c}   {design:7s} {m:4d} {easy:4d}"
-        if only is not None and not name.startswith(only):
+    worst: dict[str, float] = {}
+    for cell in cells:
+        key = ",".join(map(str, (*cell, T)))
+        if only is not None and not key.startswith(only):
             continue
-        humans = [0.85] * (K - easy) + [0.6] * easy
-        # Under random the first comparison has the largest margin of those at the bar: put it there.
-        judge = boundary_judge(humans, design, m, 2000, 0)
-        population = accuracy_population(humans, judge, HALF)
-        null = design_margins(population, design, m / 2000, 2000, 0.05).mu[: K - easy]
-        found = rates(rng, T, humans, judge, design, m, 2000, c, with_max_t=K - c + 1 >= 4)
-        for rule in ("accept", "max_t"):
-            key = f"{rule}, {'below' if m < 50 else 'from'} 50 items"
-            worst[key] = max(worst.get(key, 0.0), found.get(rule, 0.0))
-        print(
-            f"{name} {null.max():10.4f} {found['plain']:6.3f} {found['stable']:6.3f} {found['single']:6.3f} "
-            f"{found['accept']:7.4f} {found.get('max_t', np.nan):6.4f}",
-            flush=True,
-        )
+        row = done.get(key) or f"{key},{level_cell(T, *cell)}"
+        print(row, flush=True)
+        if store is not None and key not in done:
+            if not store.exists():
+                store.write_text(",".join(COLUMNS) + "\n")
+            with store.open("a") as file:
+                file.write(row + "\n")
+        found = dict(zip(COLUMNS, row.split(","), strict=True))
+        for rule in ("verdict", "max_t"):
+            name = f"{rule}, {'below' if cell[3] < 50 else 'from'} 50 items"
+            worst[name] = max(worst.get(name, 0.0), float(found[rule] or 0))
     print(f"largest: {worst}")
+
+
+def level_cell(T: int, K: int, c: int, design: str, m: int, easy: int) -> str:
+    """Largest margin of the humans at the bar and rates of acceptance, as text; its own stream of numbers."""
+    rng = np.random.default_rng((0, K, c, DESIGNS.index(design), m, easy))
+    humans = [0.85] * (K - easy) + [0.6] * easy
+    # Under random the first comparison has the largest margin of those at the bar: put it there.
+    judge = boundary_judge(humans, design, m, 2000, 0)
+    population = accuracy_population(humans, judge, HALF)
+    null = design_margins(population, design, m / 2000, 2000, 0.05).mu[: K - easy]
+    found = rates(rng, T, humans, judge, design, m, 2000, c, with_max_t=K - c + 1 >= 4)
+    shown = [
+        null.max(),
+        *(found.get(name, np.nan) for name in ("plain", "stable", "single", "accept", "max_t")),
+    ]
+    return ",".join("" if np.isnan(value) else f"{value + 0.0:.5g}" for value in shown)
 
 
 def power(T: int, oracle: Path | None) -> None:
@@ -278,9 +301,10 @@ def main() -> None:
     parser.add_argument("--part", nargs="*", default=["level", "power", "accuracy"])
     parser.add_argument("--oracle", type=Path)
     parser.add_argument("--only", help="of the level, rows that start like this")
+    parser.add_argument("--store", type=Path, help="of the level, a table to add to and to go on from")
     options = parser.parse_args()
     if "level" in options.part:
-        level(options.trials, options.only)
+        level(options.trials, options.only, options.store)
     if "power" in options.part:
         power(options.trials, options.oracle)
     if "accuracy" in options.part:
