@@ -17,6 +17,8 @@ from xjudge.errors import StructureError, XJudgeWarning, warn
 from xjudge.statistics.counts import Axes, Block, Request, combine_blocks, count_block, finish_block
 
 __all__ = [
+    "answers_to_items",
+    "in_chunks",
     "is_lazy",
     "item_positions",
     "map_items",
@@ -24,6 +26,7 @@ __all__ = [
     "metadata_values",
     "one_chunk_beside_items",
     "reduce_items",
+    "whole_items",
 ]
 
 Finish = Callable[[list[Any]], dict[str, npt.NDArray[Any]]]
@@ -126,6 +129,122 @@ def item_positions(array: Any) -> Any:
 
     _check_chunks(array)
     return da.arange(array.shape[0], chunks=(array.chunks[0],))
+
+
+def whole_items(arrays: Sequence[Any], item_code: Any) -> list[Any]:
+    """Arrays along answers whose chunks end where an item ends; what is not lazy stays as it is.
+
+    Parameters
+    ----------
+    arrays : sequence of array
+        First axis the answer, sorted by item.
+    item_code : array of int, shape (answer,)
+        The item of each answer.
+
+    Raises
+    ------
+    StructureError
+        Where the sizes of the chunks are unknown.
+
+    Warns
+    -----
+    XJudgeWarning
+        Where an item lies across chunks, so that they have to be cut anew.
+
+    Notes
+    -----
+    The codes at the ends of the chunks are read in the calling thread, like other metadata.
+    """
+    chunked = [array for array in (*arrays, item_code) if is_lazy(array)]
+    if not chunked:
+        return list(arrays)
+    for array in chunked:
+        _check_chunks(array)
+    sizes = tuple(size for size in chunked[0].chunks[0] if size) or (0,)
+    starts = np.cumsum((0, *sizes))[:-1]
+    inner = starts[1:]
+    edges = metadata_values(item_code[np.sort(np.concatenate([inner - 1, inner]))]).reshape(-1, 2)
+    cuts = inner.tolist()
+    across = np.flatnonzero(edges[:, 0] == edges[:, 1])
+    if len(across):
+        warn(
+            f"{len(across)} of {len(sizes)} chunks along `answer` end within an item; they are cut anew at the "
+            "ends of items, and two chunks are read for one. Chunk the answers where items end.",
+            XJudgeWarning,
+        )
+    for place in across.tolist():
+        before = metadata_values(item_code[starts[place] : inner[place]])
+        into = int(np.searchsorted(before, edges[place, 1]))
+        # an item that fills a whole chunk begins where the cut before it went
+        cuts[place] = cuts[place - 1] if into == 0 and place else int(starts[place]) + into
+    ends = np.unique([0, *cuts, int(sum(sizes))])
+    new = tuple(np.diff(ends).tolist()) or (0,)
+    return [
+        array.rechunk({0: new, **dict.fromkeys(range(1, array.ndim), -1)}) if is_lazy(array) else array
+        for array in arrays
+    ]
+
+
+def in_chunks(arrays: Sequence[Any], cuts: npt.NDArray[np.integer[Any]]) -> list[Any]:
+    """Arrays in memory as lazy ones, cut along the first axis."""
+    import dask.array as da
+
+    n = len(arrays[0])
+    sizes = tuple(np.diff(np.unique([0, *cuts.tolist(), n])).tolist()) or (0,)
+    return [da.from_array(array, chunks=(sizes, *array.shape[1:]), name=False) for array in arrays]
+
+
+def answers_to_items(
+    function: Callable[..., Any], arrays: Sequence[Any], n_items: int, *, shape: Sequence[int], dtype: Any
+) -> Any:
+    """Apply a function to the answers of one block of items after the other.
+
+    Parameters
+    ----------
+    function : callable
+        Takes ``(start, stop, *blocks)``, the answers of the items from ``start`` to before ``stop``, and
+        returns an array whose first axis are those items.
+    arrays : sequence of array
+        Along answers, as :func:`whole_items` gives them; the first is the item of each answer, sorted.
+    n_items : int
+    shape : sequence of int
+        Sizes of the axes after the item.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    array
+        First axis all items, lazy if any input is. An item without answers goes with the one before it.
+    """
+    lazy = next((array for array in arrays if is_lazy(array)), None)
+    if lazy is None:
+        return function(0, n_items, *arrays)
+    import dask.array as da
+
+    chunks = lazy.chunks[0]
+    firsts = np.cumsum((0, *chunks))[1:-1]
+    bounds = np.concatenate([[0], metadata_values(arrays[0][firsts]), [n_items]]).astype(np.int64)
+    # codes that are not sorted are told of by the function; here they must not make chunks of negative size
+    bounds = np.maximum.accumulate(np.clip(bounds, 0, n_items))
+    ends = da.from_array(np.stack([bounds[:-1], bounds[1:]], axis=1), chunks=(1, 2), name=False)
+    aligned = [
+        array if is_lazy(array) else da.from_array(array, chunks=(chunks, *array.shape[1:]), name=False)
+        for array in arrays
+    ]
+    operands: list[Any] = [ends, (0, 999)]
+    for position, array in enumerate(aligned):
+        operands += [array, (0, *(1000 * (position + 1) + axis for axis in range(1, array.ndim)))]
+    return da.blockwise(
+        _OfItems(function),
+        (0, *range(1, 1 + len(shape))),
+        *operands,
+        new_axes=dict(zip(range(1, 1 + len(shape)), shape, strict=True)),
+        adjust_chunks={0: tuple(np.diff(bounds).tolist())},
+        align_arrays=False,
+        dtype=dtype,
+        meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
+    )
 
 
 def reduce_items(
@@ -265,6 +384,18 @@ class _Whole:
         while isinstance(block, list):
             (block,) = block
         return block
+
+
+class _OfItems:
+    """Gives a function the ends of its items, and its blocks as :class:`_Whole` does."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = _Whole(function)
+
+    def __call__(self, ends: Any, *blocks: Any) -> Any:
+        while isinstance(ends, list):
+            (ends,) = ends
+        return self.function(int(ends[0, 0]), int(ends[0, 1]), *blocks)
 
 
 class _Chunk:
