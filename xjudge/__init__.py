@@ -14,6 +14,7 @@ from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide, 
 from xjudge.errors import (
     DependencyError,
     DroppedWarning,
+    IntervalWarning,
     OverlapError,
     ProtocolError,
     ProtocolWarning,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from xjudge.labelled.reliability import reliability
     from xjudge.labelled.rivals import compare_panels
     from xjudge.labelled.selection import select_panel
+    from xjudge.labelled.selective import cascade, risk_coverage, selective_threshold, split_stability
     from xjudge.labelled.spread import mean_pairwise, spread
     from xjudge.labelled.stability import stability
     from xjudge.labelled.subpanels import panel_curve
@@ -65,6 +67,7 @@ _LATER = {
     "allocate": "xjudge.labelled.planning",
     "alt_test": "xjudge.labelled.loo",
     "breakdown": "xjudge.labelled.bounds",
+    "cascade": "xjudge.labelled.selective",
     "compare": "xjudge.labelled.compare",
     "compare_panels": "xjudge.labelled.rivals",
     "constant": "xjudge.labelled.compare",
@@ -82,8 +85,11 @@ _LATER = {
     "rank": "xjudge.labelled.ranking",
     "rebuild": "xjudge.rebuilding",
     "reliability": "xjudge.labelled.reliability",
+    "risk_coverage": "xjudge.labelled.selective",
     "select_panel": "xjudge.labelled.selection",
+    "selective_threshold": "xjudge.labelled.selective",
     "simulate": "xjudge.simulation",
+    "split_stability": "xjudge.labelled.selective",
     "spread": "xjudge.labelled.spread",
     "stability": "xjudge.labelled.stability",
     "sweep": "xjudge.labelled.agreement",
@@ -94,6 +100,7 @@ _LATER = {
 __all__ = [
     "DependencyError",
     "DroppedWarning",
+    "IntervalWarning",
     "OverlapError",
     "Protocol",
     "ProtocolError",
@@ -111,6 +118,7 @@ __all__ = [
     "alt_test",
     "at_least",
     "breakdown",
+    "cascade",
     "compare",
     "compare_panels",
     "constant",
@@ -140,8 +148,11 @@ __all__ = [
     "rebuild",
     "recode_to",
     "reliability",
+    "risk_coverage",
     "select_panel",
+    "selective_threshold",
     "simulate",
+    "split_stability",
     "spread",
     "stability",
     "statistics",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 __all__ = [
     "DependencyError",
     "DroppedWarning",
+    "IntervalWarning",
     "OverlapError",
     "ProtocolError",
     "ProtocolWarning",
@@ -68,6 +69,10 @@ class DroppedWarning(XJudgeWarning):
     """Something of the input is not in the output; the message says what and how much."""
 
 
+class IntervalWarning(XJudgeWarning):
+    """Intervals may miss their level on data like these; the result says which, and why."""
+
+
 class ProtocolWarning(XJudgeWarning):
     """A choice in the protocol has no canonical form, or something about it was inferred."""
 
@@ -98,6 +103,11 @@ class Reason(enum.IntEnum):
     ALREADY_FALSE = 30
     CANNOT_BE_OVERTURNED = 31
     NO_COVERED_CASE = 32
+    FEW_RARE_LABELS = 33
+    FEW_DISAGREEMENTS = 34
+    NOBODY_DISAGREES = 35
+    NO_SPREAD = 36
+    ONE_UNIT = 37
     NO_PAIRABLE_ITEM = 20
     NO_POSSIBLE_DISAGREEMENT = 21
     ONE_RATER = 22
@@ -130,6 +140,12 @@ class Reason(enum.IntEnum):
     STRATUM_WITHOUT_LABELS = 66
     NO_OPEN_CASE = 67
     CONSTANT_FEATURE = 68
+    NOT_CERTIFIED = 80
+    NOTHING_ANSWERED = 81
+
+    NO_PRINCIPAL_AXIS = 90
+    FLAT_CLOUD = 91
+    NO_EXCESS = 92
 
     @property
     def text(self) -> str:
@@ -158,6 +174,11 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.ALREADY_FALSE: "already false",
     Reason.CANNOT_BE_OVERTURNED: "cannot be overturned",
     Reason.NO_COVERED_CASE: "an unresolved cell without a covered case to follow",
+    Reason.FEW_RARE_LABELS: "few labels beside the commonest category",
+    Reason.FEW_DISAGREEMENTS: "few disagreements, pooled within units",
+    Reason.NOBODY_DISAGREES: "nobody disagrees: bound on what was not seen",
+    Reason.NO_SPREAD: "no sampling unit moves the estimate",
+    Reason.ONE_UNIT: "fewer than two sampling units",
     Reason.NO_PAIRABLE_ITEM: "no item with two labels",
     Reason.NO_POSSIBLE_DISAGREEMENT: "chance leaves no room for disagreement",
     Reason.ONE_RATER: "fewer than two raters",
@@ -190,6 +211,11 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.STRATUM_WITHOUT_LABELS: "a stratum with fewer than two labelled cases",
     Reason.NO_OPEN_CASE: "no case is left open",
     Reason.CONSTANT_FEATURE: "feature does not vary given the others",
+    Reason.NOT_CERTIFIED: "no threshold could be certified",
+    Reason.NOTHING_ANSWERED: "nothing is answered",
+    Reason.NO_PRINCIPAL_AXIS: "residuals without a principal axis",
+    Reason.FLAT_CLOUD: "simulated humans do not spread",
+    Reason.NO_EXCESS: "judges on average as elongated as simulated humans",
 }
 
 _REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]

@@ -19,6 +19,7 @@ __all__ = [
     "acceleration",
     "bca_interval",
     "delta_interval",
+    "normal_quantile",
     "percentile_interval",
     "studentized_interval",
     "undefined_share",
@@ -276,7 +277,7 @@ def delta_interval(
     """
     center = np.asarray(estimate, dtype=np.float64)
     se = np.asarray(standard_error, dtype=np.float64)
-    half = _normal_quantile(level, degrees) * se
+    half = normal_quantile(level, degrees) * se
     if transform == "identity":
         return Interval(np.asarray(center - half), np.asarray(center + half))
     if transform not in TRANSFORMS:
@@ -336,7 +337,7 @@ def wilson_interval(successes: npt.ArrayLike, n: npt.ArrayLike, level: float = 0
     >>> interval.lower.round(4).item(), interval.upper.round(4).item()
     (0.5958, 0.9821)
     """
-    z = float(_normal_quantile(level, None))
+    z = float(normal_quantile(level))
     k, total = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(n, dtype=np.float64))
     if ((k < 0) | (k > total)).any():
         raise ProtocolError("`successes` must lie between 0 and `n`.")
@@ -357,7 +358,8 @@ def _tail(level: float) -> float:
     return (1 - level) / 2
 
 
-def _normal_quantile(level: float, degrees: npt.ArrayLike | None) -> Float:
+def normal_quantile(level: float, degrees: npt.ArrayLike | None = None) -> Float:
+    """Two-sided normal quantile at a level; of t where there are degrees of freedom, NaN below 1."""
     from scipy.special import ndtri, stdtrit
 
     tail = _tail(level)

@@ -55,6 +55,7 @@ from xjudge.statistics._score_alpha import (
     influence_of_scores,
 )
 from xjudge.statistics._terms import Float, ItemStatistic
+from xjudge.statistics._unanimous import disagreeing_item, disagreeing_pair, unseen_units
 
 __all__ = [
     "ICC_FORMS",
@@ -72,6 +73,8 @@ __all__ = [
     "conger_kappa",
     "count_vector_histogram",
     "count_vectors",
+    "disagreeing_item",
+    "disagreeing_pair",
     "entering",
     "evaluate_alpha_of_scores",
     "evaluate_raters",
@@ -95,6 +98,7 @@ __all__ = [
     "standard_error",
     "standard_error_from_moments",
     "summed_terms",
+    "unseen_units",
 ]
 
 
