@@ -359,7 +359,7 @@ def test_extreme_rates_are_met_exactly() -> None:
         ({"ca_system": float("inf")}, "`ca_system` is a finite number; got inf"),
         ({"invalid_burst": 0.5}, "`invalid_burst` is a finite number of at least 1; got 0.5"),
         ({"ca_difficulty": "high"}, r"`ca_difficulty` is a finite number in \[-1, 1\]; got 'high'"),
-        ({"design": "strat"}, "`design` is 'random' or 'shared'; got 'strat'"),
+        ({"design": "snow"}, "`design` is 'random', 'shared', 'strat' or 'strat_judge'; got 'snow'"),
         ({"error_difficulty": 0.8, "error_correlation": 0.5}, "share one variance of 1; they sum to 1.14"),
         ({"human_accuracy": 1.2}, r"`human_accuracy` holds probabilities in \[0, 1\]; got 1.2"),
         ({"human_accuracy": [0.9, float("nan"), 0.9]}, r"holds probabilities in \[0, 1\]"),

@@ -6,20 +6,20 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from xjudge._simulation_masks import Mask, MaskDesign, design_problems
 from xjudge.errors import StructureError, listing
 from xjudge.scale import Scale
 
-Design = Literal["random", "shared"]
 FloatArray = npt.NDArray[np.float64]
 
 
 class Arguments(TypedDict, total=False):
-    """What :func:`xjudge.simulation.simulate` takes, ``return_truth`` apart."""
+    """What :func:`xjudge.simulation.simulate` takes, the dense dataset and ``return_truth`` apart."""
 
     n_items: int
     n_humans: int
@@ -36,13 +36,17 @@ class Arguments(TypedDict, total=False):
     invalid_rate: float | Sequence[float]
     invalid_burst: float
     overlap: float
-    design: Design
+    design: MaskDesign
+    mask: Mask
+    judge: Any
+    n_masks: int | None
     n_systems: int
     system_difficulty: float
     truth_difficulty: float
     error_difficulty: float
     ca_difficulty: float
     ca_system: float
+    chunks: int | None
     seed: int
 
 
@@ -63,6 +67,8 @@ class Model:
         Of the judges.
     ca_rate : ndarray (rater,)
     invalid_rate : ndarray (judge,)
+    judge : int
+        Which judge's agreement makes strata.
     """
 
     given: Mapping[str, Any]
@@ -74,6 +80,7 @@ class Model:
     families: list[str] | None
     ca_rate: FloatArray
     invalid_rate: FloatArray
+    judge: int
 
     @property
     def n_criteria(self) -> int:
@@ -93,8 +100,9 @@ class Model:
         return own[:n_humans] + [n_humans + self.families.index(name) for name in self.families]
 
     def to_json(self) -> str:
-        """Return the arguments as a JSON object."""
-        return json.dumps(dict(self.given), default=lambda value: np.asarray(value).tolist())
+        """Return the arguments as a JSON object; chunks are nothing of the model."""
+        given = {name: value for name, value in self.given.items() if name != "chunks"}
+        return json.dumps(given, default=lambda value: np.asarray(value).tolist())
 
 
 def read_arguments(given: Mapping[str, Any]) -> Model:
@@ -126,11 +134,12 @@ def read_arguments(given: Mapping[str, Any]) -> Model:
     if (invalid_rate >= 1).any():
         problems.append("`invalid_rate` is below 1; a judge of which nothing can be read has no runs.")
     shares = _shares(given["prevalence"], n_criteria, n_categories, problems)
+    judge = _stratified_by(given, n_criteria, problems)
     if problems:
         raise StructureError(" ".join(problems))
     binary = n_categories == 2
     scale = Scale.binary("UNMET", "MET") if binary else Scale.ordinal(range(1, n_categories + 1))
-    return Model(given, scale, criteria, shares, accuracy, unanimous, families, ca_rate, invalid_rate)
+    return Model(given, scale, criteria, shares, accuracy, unanimous, families, ca_rate, invalid_rate, judge)
 
 
 _LEAST: Final = {"n_items": 1, "n_humans": 0, "n_judges": 0, "n_categories": 2, "n_systems": 1, "seed": 0}
@@ -156,8 +165,10 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
         if not number or not math.isfinite(value) or not low <= value <= high:
             within = f" in [{low:g}, {high:g}]" if high < math.inf else f" of at least {low:g}"
             problems.append(f"`{name}` is a finite number{within if low > -math.inf else ''}; got {value!r}.")
-    if given["design"] not in ("random", "shared"):
-        problems.append(f"`design` is 'random' or 'shared'; got {given['design']!r}.")
+    problems += design_problems(given["design"], given["mask"], given["n_masks"])
+    chunks = given["chunks"]
+    if chunks is not None and (isinstance(chunks, bool) or not isinstance(chunks, int) or chunks < 1):
+        problems.append(f"`chunks` is a whole number of items of at least 1, or None; got {chunks!r}.")
     if problems:
         return problems
     if given["n_humans"] + given["n_judges"] == 0:
@@ -169,6 +180,24 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
             f"{explained:g}."
         )
     return problems
+
+
+def _stratified_by(given: Mapping[str, Any], n_criteria: int, problems: list[str]) -> int:
+    """Number of the judge whose agreement makes strata."""
+    design, names = given["design"], [f"judge_{r + 1}" for r in range(given["n_judges"])]
+    if design.startswith("strat") and n_criteria > 1:
+        problems.append(f"design={design!r} needs one label per item, so at most one criterion.")
+    if design.startswith("strat") and given["n_humans"] == 0:
+        problems.append(f"design={design!r} makes strata of the first human's labels; there is no human.")
+    if design != "strat_judge" or (given["judge"] is None and len(names) == 1):
+        return 0
+    if given["judge"] not in names:
+        problems.append(
+            f"design='strat_judge' stratifies by one judge agreeing; name it with `judge=` "
+            f"({listing(names, most=9) or 'there is none'}); got {given['judge']!r}."
+        )
+        return 0
+    return names.index(given["judge"])
 
 
 def _criterion_names(criteria: Any, problems: list[str]) -> tuple[str, ...] | None:

@@ -7,38 +7,38 @@ cases therefore keeps the easy ones; because the truth is known here, the size o
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge._simulation_model import Arguments, Design, FloatArray, Model, read_arguments
-from xjudge.codes import CA, INVALID, MISSING
+from xjudge._simulation_draw import drawn
+from xjudge._simulation_masks import Mask, MaskDesign, dense_masks, masked
+from xjudge._simulation_model import Arguments, read_arguments
 from xjudge.errors import StructureError, listing
 
 __all__ = ["load_example", "simulate"]
 
-IntArray = npt.NDArray[np.signedinteger]
-BoolArray = npt.NDArray[np.bool_]
-
-_BANDS: Final = ("easy", "medium", "hard")
-
-
-@overload
-def simulate(*, return_truth: Literal[False] = ..., **arguments: Unpack[Arguments]) -> xr.Dataset: ...
+Dense = xr.Dataset | xr.DataArray
 
 
 @overload
 def simulate(
-    *, return_truth: Literal[True], **arguments: Unpack[Arguments]
+    dense: Dense | None = ..., *, return_truth: Literal[False] = ..., **arguments: Unpack[Arguments]
+) -> xr.Dataset: ...
+
+
+@overload
+def simulate(
+    dense: Dense | None = ..., *, return_truth: Literal[True], **arguments: Unpack[Arguments]
 ) -> tuple[xr.Dataset, xr.Dataset]: ...
 
 
 def simulate(
+    dense: Dense | None = None,
     *,
     n_items: int = 200,
     n_humans: int = 3,
@@ -55,17 +55,24 @@ def simulate(
     invalid_rate: float | Sequence[float] = 0.0,
     invalid_burst: float = 8.0,
     overlap: float = 1.0,
-    design: Design = "random",
+    design: MaskDesign = "random",
+    mask: Mask = "exact",
+    judge: Any = None,
+    n_masks: int | None = None,
     n_systems: int = 1,
     system_difficulty: float = 0.0,
     truth_difficulty: float = 0.0,
     error_difficulty: float = 0.0,
     ca_difficulty: float = 0.0,
     ca_system: float = 0.0,
+    chunks: int | None = None,
     seed: int = 0,
     return_truth: bool = False,
 ) -> xr.Dataset | tuple[xr.Dataset, xr.Dataset]:
-    """Draw a judge dataset from a model whose truth is known.
+    """Draw a judge dataset from a model whose truth is known, or mask a dense one.
+
+    With ``dense`` the labels are those of a dataset, and only who labels what is drawn: how would it have
+    been with sparser labels? Otherwise all is drawn.
 
     Items ``i``, raters ``r``, criteria ``g``; all noise is independent and standard normal:
 
@@ -82,8 +89,11 @@ def simulate(
       exceeds a cut. With ``ca_difficulty=0`` CA is ignorable given the system; otherwise it is not.
     * invalid: runs of consecutive items, on average ``invalid_burst`` long, in which nothing of a judge can
       be read.
-    * missing: the first human labels every item; each other human ``round(overlap * n_items)`` of them, drawn
-      for each human apart (``design="random"``) or once for all (``"shared"``). Judges label every item.
+    * missing: the first human labels every item, and so do judges; each other human labels some, drawn for
+      each human apart (``design="random"``), once for all (``"shared"``), or once for all in proportion from
+      strata of the first human's label (``"strat"``), or of that and of a judge agreeing with it
+      (``"strat_judge"``). ``mask="exact"`` draws ``round(overlap * n_items)`` of them, ``"bernoulli"`` each
+      with probability ``overlap``.
 
     The cuts are solved so that rates hold exactly in expectation, averaged over items: prevalence, the share
     of right answers (where it is one number per rater), the CA rate of what was asked, the share of invalid
@@ -91,6 +101,10 @@ def simulate(
 
     Parameters
     ----------
+    dense : Dataset or DataArray, optional
+        A judge dataset with two or more humans, to be masked; of the other arguments only ``overlap``,
+        ``design``, ``mask``, ``judge``, ``n_masks``, ``seed`` and ``return_truth`` go with it. Its first
+        human (in the order of the data) keeps every label; labels that are missing stay so.
     n_items, n_humans, n_judges : int
         At least 1, 0 and 0; at least one rater.
     criteria : int or sequence of str, optional
@@ -117,15 +131,26 @@ def simulate(
         Mean length of a run in items, at least 1.
     overlap : float
         Share of the items that each human but the first labels; in [0, 1].
-    design : {"random", "shared"}
+    design : {"random", "shared", "strat", "strat_judge"}
+        The last two need one label per item: no criteria.
+    mask : {"exact", "bernoulli"}
+        ``"bernoulli"`` with ``"random"`` only.
+    judge : name, optional
+        Whose agreement ``"strat_judge"`` stratifies by; needed where there are several.
+    n_masks : int, optional
+        Draw so many masks of the same labels, along a dim ``mask``; the first few are the same however many
+        there are.
     n_systems : int
         Above 1 the dataset has a coordinate ``system``.
     system_difficulty, truth_difficulty, error_difficulty, ca_difficulty : float
         Loadings in [-1, 1].
     ca_system : float
         How much more often, on the latent scale, systems with a high effect draw a CA.
+    chunks : int, optional
+        Items per chunk of a lazy dataset, at best a multiple of 65,536 (what is drawn together); ``None``
+        draws at once. The numbers are the same.
     seed : int
-        Same arguments and seed, same dataset.
+        Same arguments and seed, same dataset, whatever the chunks.
     return_truth : bool
         Whether the truth is returned too.
 
@@ -133,15 +158,24 @@ def simulate(
     -------
     Dataset
         ``label(item, rater[, criterion])`` with coordinates ``role``, ``identity``, ``family``,
-        ``difficulty_band`` (thirds of the difficulty) and, where there are several, ``system``.
+        ``difficulty_band`` (thirds of the difficulty) and, where there are several, ``system``. With
+        ``dense``, that dataset with fewer labels (``score``, ``prob`` and ``confidence`` go with them), lazy
+        where it is.
     Dataset, where ``return_truth``
         ``truth(item[, criterion])``, ``answer(item, rater[, criterion])`` (what each rater would have said,
-        had it been asked and had it answered readably) and ``difficulty(item)``.
+        had it been asked and had it answered readably) and ``difficulty(item)``. With ``dense``:
+        ``answer(item, rater[, criterion])``, its labels.
 
     Raises
     ------
     StructureError
-        Arguments that are no model; all problems in one message.
+        Arguments that are no model, or do not go together; all problems in one message.
+
+    Notes
+    -----
+    Strata are held in memory, and take one pass over the first human's labels (and the judge's) where those
+    are lazy; masks are drawn block by block. Beyond a million items ids are numbers. Invalid runs start anew
+    every 65,536 items.
 
     Examples
     --------
@@ -151,12 +185,45 @@ def simulate(
     >>> right = (truth.answer == truth.truth).mean("item").sel(rater="judge_1")
     >>> bool(abs(right - 0.9) < 0.04)
     True
+
+    The same labels, but of the further humans only 25 each:
+
+    >>> sparse = simulate(ds, overlap=0.05, design="shared")
+    >>> (sparse.label != -1).sum("item").values.tolist()
+    [500, 25, 25, 500]
     """
-    given = {name: value for name, value in locals().items() if name != "return_truth"}
+    given = {name: value for name, value in locals().items() if name not in ("dense", "return_truth")}
+    if dense is not None:
+        return _resampled(dense, given, return_truth)
     model = read_arguments(given)
-    ds, truth = _draw(model)
+    ds, truth = drawn(model)
     ds.attrs = {"source": "xjudge.simulate", "seed": int(seed), "model": model.to_json()}
     return (ds, truth) if return_truth else ds
+
+
+_OF_MASKS: Final = ("overlap", "design", "mask", "judge", "n_masks", "seed")
+"""Arguments that go with a dense dataset."""
+
+
+def _resampled(
+    dense: Dense, given: dict[str, Any], return_truth: bool
+) -> xr.Dataset | tuple[xr.Dataset, xr.Dataset]:
+    """A dense dataset under masks, and its labels."""
+    default = simulate.__kwdefaults__ or {}
+    wrong = [name for name, value in given.items() if name not in _OF_MASKS and value is not default[name]]
+    if wrong:
+        raise StructureError(
+            f"Mask a dense dataset or draw from a model, not both: {listing(wrong, show='str', most=9)} "
+            f"belong to a model. With a dataset go {listing(_OF_MASKS, show='str', most=9)}."
+        )
+    options = {name: given[name] for name in _OF_MASKS}
+    ds, masks = dense_masks(dense, options)
+    out = masked(ds, masks)
+    kept = json.dumps(options, default=lambda value: np.asarray(value).tolist())
+    out.attrs = {"source": "xjudge.simulate", "seed": masks.seed, "masks": kept}
+    truth = ds[["label"]].rename(label="answer")
+    truth.attrs = {}
+    return (out, truth) if return_truth else out
 
 
 @overload
@@ -253,173 +320,3 @@ _EXAMPLES: Final[dict[str, Any]] = {
         },
     }
 }
-
-
-# ---------------------------------------------------------------------------------------------------- drawing
-
-# One stream of random numbers per ingredient and rater: a further rater changes no draw of the others.
-_STREAMS: Final = (
-    "system", "difficulty", "truth", "family", "error", "wrong", "ca", "invalid", "overlap",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Streams:
-    seed: int
-
-    def __call__(self, name: str, rater: int = 0) -> np.random.Generator:
-        return np.random.default_rng((self.seed, _STREAMS.index(name), rater))
-
-
-@dataclass(frozen=True)
-class _Latents:
-    """The item's system effect and difficulty, and the latents that load on them.
-
-    A latent is ``on_difficulty * d + on_system * z + noise``, the noise of variance ``1 - on_difficulty**2``.
-    Given the system it is normal, so its distribution is a mixture of one normal per system.
-    """
-
-    effects: FloatArray  # of the systems
-    system: npt.NDArray[np.int64]  # of the items
-    system_difficulty: float
-    difficulty: FloatArray  # of the items
-
-    def explained(self, on_difficulty: float, on_system: float = 0.0) -> FloatArray:
-        """What difficulty and system contribute to a latent, per item (with an axis for criteria)."""
-        return (on_difficulty * self.difficulty + on_system * self.effects[self.system])[:, None]
-
-    def cuts(self, below: npt.ArrayLike, on_difficulty: float, on_system: float = 0.0) -> FloatArray:
-        """Cuts below which a latent falls with the given probabilities (bisection of the mixture)."""
-        p = np.asarray(below, dtype=np.float64)
-        mean = (on_difficulty * self.system_difficulty + on_system) * self.effects
-        # Loadings of 1 leave no noise, only steps at the means.
-        spread = max(math.sqrt(max(1 - (on_difficulty * self.system_difficulty) ** 2, 0.0)), 1e-9)
-        reach = 9.0 * spread + float(np.abs(mean).max())
-        low, high = np.full(p.shape, -reach), np.full(p.shape, reach)
-        for _ in range(60):
-            middle = (low + high) / 2
-            short = _normal_cdf((middle[..., None] - mean) / spread).mean(axis=-1) < p
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return np.where(p <= 0, -np.inf, np.where(p >= 1, np.inf, (low + high) / 2))
-
-
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
-def _normal_cdf(x: FloatArray) -> FloatArray:
-    return 0.5 + 0.5 * np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64)
-
-
-def _draw(model: Model) -> tuple[xr.Dataset, xr.Dataset]:
-    """Dataset and truth."""
-    given = model.given
-    n_items, n_humans = given["n_items"], given["n_humans"]
-    rng = _Streams(int(given["seed"]))
-    latents = _draw_items(rng, given)
-    truth = _draw_truth(model, rng, latents)
-    answer = _draw_answers(model, rng, latents, truth)
-    label = answer.copy()
-    loading, direct = given["ca_difficulty"], given["ca_system"]
-    for r, cut in enumerate(latents.cuts(1 - model.ca_rate, loading, direct)):
-        noise = rng("ca", r).standard_normal(truth.shape)
-        label[:, r][latents.explained(loading, direct) + math.sqrt(1 - loading**2) * noise > cut] = CA
-    for r, rate in enumerate(model.invalid_rate, start=n_humans):
-        label[_bursts(rng("invalid", r), n_items, rate, given["invalid_burst"]), r] = INVALID
-    n_asked = round(given["overlap"] * n_items)
-    for r in range(1, n_humans):
-        order = rng("overlap", r if given["design"] == "random" else 1).permutation(n_items)
-        label[order[n_asked:], r] = MISSING
-
-    coords = _coordinates(model, latents)
-    ds = _dataset(model, coords, {"label": label})
-    known = _dataset(model, coords, {"truth": truth, "answer": answer})
-    known["difficulty"] = ("item", latents.difficulty)
-    return ds, known
-
-
-def _draw_items(rng: _Streams, given: Any) -> _Latents:
-    n_items, n_systems, loading = given["n_items"], given["n_systems"], given["system_difficulty"]
-    effects = np.arange(n_systems) - (n_systems - 1) / 2
-    effects /= np.sqrt((effects**2).mean()) if n_systems > 1 else 1.0
-    system = rng("system").integers(0, n_systems, n_items)
-    noise = rng("difficulty").standard_normal(n_items)
-    # A single system has no effect that could be shared out: all of the difficulty is the item's own.
-    loading = loading if n_systems > 1 else 0.0
-    difficulty = loading * effects[system] + math.sqrt(1 - loading**2) * noise
-    return _Latents(effects, system, loading, difficulty)
-
-
-def _draw_truth(model: Model, rng: _Streams, latents: _Latents) -> IntArray:
-    loading = -model.given["truth_difficulty"]
-    noise = rng("truth").standard_normal((latents.difficulty.size, model.n_criteria))
-    quality = latents.explained(loading) + math.sqrt(1 - loading**2) * noise
-    below = np.cumsum(model.shares, axis=1)[:, :-1]
-    # A last category of share 0 must stay empty although the sum before it may miss 1 by rounding.
-    below = np.where(np.abs(below - 1) < 1e-12, 1.0, below)
-    truth = np.zeros(quality.shape, dtype=model.scale.dtype)
-    for cut in latents.cuts(below, loading).T:
-        truth += quality > cut
-    return truth
-
-
-def _draw_answers(model: Model, rng: _Streams, latents: _Latents, truth: IntArray) -> IntArray:
-    loading, common = model.given["error_difficulty"], model.given["error_correlation"]
-    n_raters, n_categories = model.accuracy.shape
-    answer = np.empty((truth.shape[0], n_raters, truth.shape[1]), dtype=truth.dtype)
-    cuts = latents.cuts(model.accuracy, loading)
-    for r, number in enumerate(model.family_numbers):
-        family = rng("family", number).standard_normal(truth.shape)
-        noise = rng("error", r).standard_normal(truth.shape)
-        latent = latents.explained(loading) + math.sqrt(common) * family
-        latent += math.sqrt(max(1 - loading**2 - common, 0.0)) * noise
-        latent[:, model.unanimous] = -np.inf
-        other = (truth + rng("wrong", r).integers(1, n_categories, truth.shape)) % n_categories
-        answer[:, r] = np.where(latent > cuts[r][truth], other, truth)
-    return answer
-
-
-def _bursts(rng: np.random.Generator, n_items: int, rate: float, mean_length: float) -> BoolArray:
-    """Items in runs of geometric length, with gaps between them that leave ``rate`` of the items inside."""
-    inside = np.zeros(n_items, dtype=bool)
-    if rate == 0:
-        return inside
-    leave = min(1 / mean_length, (1 - rate) / rate)  # gaps cannot be shorter than one item
-    enter = leave * rate / (1 - rate)
-    at, now = 0, bool(rng.random() < rate)
-    while at < n_items:
-        length = int(rng.geometric(leave if now else enter))
-        inside[at : at + length] = now
-        at, now = at + length, not now
-    return inside
-
-
-def _coordinates(model: Model, latents: _Latents) -> dict[str, Any]:
-    n_items, n_humans, n_judges = (model.given[name] for name in ("n_items", "n_humans", "n_judges"))
-    width = max(len(str(n_items - 1)), 3)
-    humans = [f"human_{r + 1}" for r in range(n_humans)]
-    judges = [f"judge_{r + 1}" for r in range(n_judges)]
-    edges = latents.cuts([1 / 3, 2 / 3], 1.0)
-    coords: dict[str, Any] = {
-        "item": np.array([f"item_{i:0{width}d}" for i in range(n_items)]),
-        "rater": np.array(humans + judges),
-        "role": ("rater", np.array(["human"] * n_humans + ["judge"] * n_judges)),
-        "identity": ("rater", np.array(["named"] * (n_humans + n_judges))),
-        "family": ("rater", np.array(["human"] * n_humans + (model.families or judges))),
-        "difficulty_band": ("item", np.array(_BANDS)[np.searchsorted(edges, latents.difficulty)]),
-    }
-    if model.criteria is not None:
-        coords["criterion"] = np.array(model.criteria)
-    if len(latents.effects) > 1:
-        names = np.array([f"system_{s + 1}" for s in range(len(latents.effects))])
-        coords["system"] = ("item", names[latents.system])
-    return coords
-
-
-def _dataset(model: Model, coords: dict[str, Any], arrays: dict[str, IntArray]) -> xr.Dataset:
-    variables: dict[str, Any] = {}
-    for name, values in arrays.items():
-        dims = ["item", "criterion"] if values.ndim == 2 else ["item", "rater", "criterion"]
-        if model.criteria is None:
-            dims, values = dims[:-1], np.ascontiguousarray(values[..., 0])
-        variables[name] = (dims, values, model.scale.to_attrs())
-    return xr.Dataset(variables, coords=coords)
