@@ -64,6 +64,7 @@ ROOMS: dict[str, Room] = {
     "protocol": Room(2),
     "lazy": Room(2),
     "schema": Room(2),
+    "_sparse": Room(2.4),
     "view": Room(2.5),
     "build": Room(3),
     "outcomes": Room(3),

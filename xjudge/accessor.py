@@ -21,7 +21,7 @@ from xjudge.errors import StructureError
 from xjudge.labelled import _common
 from xjudge.protocol import Protocol
 from xjudge.scale import Scale
-from xjudge.view import View
+from xjudge.view import View, names_of_role
 
 __all__ = ["DataFrameJudge", "DatasetJudge", "TreeJudge"]
 
@@ -100,19 +100,17 @@ class DatasetJudge(_NotData):
     @property
     def scale(self) -> Scale:
         """The scale of the labels."""
-        return View.of(self._obj).scale
+        return View.of(self._obj, own={}).scale
 
     @property
     def humans(self) -> npt.NDArray[Any]:
         """Names of the humans."""
-        view = View.of(self._obj)
-        return view.named(view.humans)
+        return names_of_role(self._obj, "human")
 
     @property
     def judges(self) -> npt.NDArray[Any]:
         """Names of the judges."""
-        view = View.of(self._obj)
-        return view.named(view.judges)
+        return names_of_role(self._obj, "judge")
 
     validate = _method(outcomes.validate)
     mask = _method(outcomes.mask)

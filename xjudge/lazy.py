@@ -168,8 +168,8 @@ def whole_items(arrays: Sequence[Any], item_code: Any) -> list[Any]:
     across = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(across):
         warn(
-            f"{len(across)} of {len(sizes)} chunks along `answer` end within an item; they are cut anew at the "
-            "ends of items, and two chunks are read for one. Chunk the answers where items end.",
+            f"{len(across)} of {len(sizes)} chunks along `answer` end within an item. They are cut anew, which "
+            "reads two chunks for one; chunk the answers where items end.",
             XJudgeWarning,
         )
     for place in across.tolist():
@@ -329,7 +329,7 @@ def _check_chunks(array: Any) -> None:
 
 
 def _total(requests: Sequence[Request], arrays: Mapping[str, Any], axes: Axes) -> Any:
-    """One delayed block that holds the counts of all items: a blockwise map and a tree combine."""
+    """An array of one block that holds the counts of all items: a blockwise map and a tree combine."""
     import dask.array as da
 
     if axes.n_groups and not is_lazy(arrays["group"]):  # it travels in the graph

@@ -123,10 +123,10 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
             f"`rebuild` recomputes results of {listing(list(_VERBS), most=len(_VERBS))}; this has "
             f"verb={verb!r}."
         )
-    if str(attrs.get("scale")) != View.of(data).scale.to_json():
+    scale = View.of(data, own={}).scale.to_json()
+    if str(attrs.get("scale")) != scale:
         raise StructureError(
-            f"The result was computed on the scale {attrs.get('scale')}, and the data have "
-            f"{View.of(data).scale.to_json()}."
+            f"The result was computed on the scale {attrs.get('scale')}, and the data have {scale}."
         )
     taken = inspect.signature(_VERBS[verb]).parameters
     told = [name for name in attrs if name in taken]

@@ -5,8 +5,8 @@ Nothing here computes lazy data. Every problem of the structure is raised togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,16 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from xjudge._sparse import FEW_RATERS, Answers, answer_problems
 from xjudge.errors import OverlapError, StructureError, listing
 from xjudge.lazy import is_lazy, metadata_values, one_chunk_beside_items
 from xjudge.scale import Scale
 
-__all__ = ["ROLES", "View", "as_dataset", "checked_dataset"]
+__all__ = ["FEW_RATERS", "ROLES", "View", "as_dataset", "checked_dataset", "names_of_role"]
 
 ROLES = ("human", "judge")
+
+_EVERYONE: Mapping[str, Any] = {"raters": "all"}
 
 _NAMES_OF_RESULTS = ("answer", "reference", "protocol", "statistic", "bound", "costs", "rater_a", "rater_b")
 """Names that results use for dims of their own; a coordinate of that name is not carried along."""
@@ -53,10 +56,16 @@ def checked_dataset(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
             f"The dataset has no variable `label`; it has {there}. "
             "Build a judge dataset with xj.from_long(df, ...)."
         )
-    problems = [] if "answer" in ds["label"].dims else _problems(ds, ds["label"])
+    problems = _problems(ds, ds["label"])
     if problems:
         raise StructureError(" ".join(problems))
     return ds
+
+
+def names_of_role(data: xr.Dataset | xr.DataArray, role: str) -> npt.NDArray[Any]:
+    """Names of the raters of a role, in either layout and however many."""
+    ds = checked_dataset(data)
+    return _names(ds, "rater")[metadata_values(ds["role"].data).astype(object) == role]
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,16 @@ class View:
         Names along dim ``rater``.
     humans, judges : ndarray of int
         Positions of the selected humans and judges.
+    sparse : bool
+        Whether the columns were made from the sparse layout.
+    n_places : int
+        How many columns at the end are places that a crowd shares (sparse layout).
+    n_hidden : int
+        Raters beyond those places.
+    pool : tuple of int, optional
+        Of the sparse layout, columns and places of the raters who need not be told apart.
+    given : mapping
+        Of the sparse layout, names of ``humans``, ``judges`` and ``pool`` as far as they were restricted.
     """
 
     data: xr.Dataset
@@ -85,9 +104,22 @@ class View:
     raters: npt.NDArray[Any]
     humans: npt.NDArray[np.intp]
     judges: npt.NDArray[np.intp]
+    sparse: bool = False
+    n_places: int = 0
+    n_hidden: int = 0
+    pool: tuple[int, ...] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: xr.Dataset | xr.DataArray, *, humans: Any = None, judges: Any = None) -> View:
+    def of(
+        cls,
+        data: xr.Dataset | xr.DataArray,
+        *,
+        humans: Any = None,
+        judges: Any = None,
+        own: Mapping[str, Any] = _EVERYONE,
+        pool: Any = None,
+    ) -> View:
         """Check the structure and open the dataset.
 
         Parameters
@@ -95,6 +127,9 @@ class View:
         data : Dataset or DataArray
         humans, judges : list of names or boolean array, optional
             Restrict who counts as human and who is judged.
+        own, pool
+            Of the sparse layout: raters who are told apart, by the argument that names them, and raters who
+            need not be, where they are many; each as :meth:`members` takes them.
 
         Raises
         ------
@@ -102,12 +137,9 @@ class View:
             Everything that is wrong with the structure, in one message.
         """
         ds = checked_dataset(data)
+        if "answer" in ds["label"].dims:
+            return cls._of_answers(ds, humans, judges, own, pool)
         label = ds["label"]
-        if "answer" in label.dims:
-            raise StructureError(
-                "This verb needs a dense cube label(item, rater), and the dataset has the sparse layout. "
-                'Build it with layout="dense".'
-            )
         scale = Scale.from_attrs(label.attrs)
         rest = [str(dim) for dim in label.dims if dim not in ("item", "rater")]
         rest.sort(key=lambda dim: dim != "criterion")
@@ -119,6 +151,57 @@ class View:
         role = metadata_values(ds["role"].data).astype(object)
         view = cls(
             ds, scale, codes, sizes, raters, np.flatnonzero(role == "human"), np.flatnonzero(role == "judge")
+        return view._restricted(humans, judges)
+
+    @classmethod
+    def _of_answers(cls, ds: xr.Dataset, humans: Any, judges: Any, own: Mapping[str, Any], pool: Any) -> View:
+        """Open the sparse layout: columns for raters who are told apart, places for the others."""
+        answers = Answers.of(ds)
+        role = metadata_values(ds["role"].data).astype(object)
+        everyone = cls(
+            ds,
+            Scale.from_attrs(ds["label"].attrs),
+            np.empty((0, len(role), 1), dtype=np.int8),
+            {},
+            _names(ds, "rater"),
+            np.flatnonzero(role == "human"),
+            np.flatnonzero(role == "judge"),
+        )._restricted(humans, judges)
+        apart = {p for what, chosen in own.items() for p in everyone.members(chosen, what)}
+        asked = () if pool is None else everyone.members(pool)
+        shared = [p for p in asked if p not in apart]
+        if len(shared) <= FEW_RATERS:
+            apart, shared = apart.union(shared), []
+        if len(apart) > FEW_RATERS:
+            raise StructureError(_too_many(len(apart)))
+        at = {p: column for column, p in enumerate(sorted(apart))}
+        word = "judge" if shared and all(role[p] == "judge" for p in shared) else "human"
+        columns, n_places = answers.columns(list(at), shared, word)
+        places = list(range(len(at), len(at) + n_places))
+        positions = {
+            name: [at[p] for p in old.tolist() if p in at] + (places if word == name[:-1] else [])
+            for name, old in (("humans", everyone.humans), ("judges", everyone.judges))
+        }
+        restricted = {"humans": humans is not None, "judges": judges is not None}
+        given: dict[str, Any] = {
+            name: everyone.named(getattr(everyone, name)) for name, by in restricted.items() if by
+        }
+        if pool is not None:
+            whole = isinstance(pool, str) and not given
+            given["pool"] = pool if whole else everyone.named(np.array(asked, dtype=np.intp))
+        return replace(
+            cls.of(columns),
+            humans=np.array(positions["humans"], dtype=np.intp),
+            judges=np.array(positions["judges"], dtype=np.intp),
+            sparse=True,
+            n_places=n_places,
+            n_hidden=len(shared) - n_places,
+            pool=None if pool is None else tuple(at[p] for p in asked if p in at) + tuple(places),
+            given=given,
+        )
+
+    def _restricted(self, humans: Any, judges: Any) -> View:
+        view = self
         )
         if humans is not None:
             view = replace(view, humans=view.select(humans, view.humans, "humans"))
@@ -185,7 +268,26 @@ class View:
 
     def named(self, positions: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
         """Names of raters."""
-        return self.raters[positions]
+        found = self.raters[positions]
+        if self.n_places and {type(name) for name in found} <= {int, float}:
+            return np.array(found.tolist()) if len(found) else found
+        return found
+
+    def members(self, raters: Any, what: str = "raters") -> tuple[int, ...]:
+        """Positions of raters, by names or by ``"humans"``, ``"judges"``, ``"all"``."""
+        everyone = np.sort(np.concatenate([self.humans, self.judges]))
+        groups = {"humans": self.humans, "judges": self.judges, "all": everyone}
+        if isinstance(raters, str) and raters in groups:
+            return tuple(groups[raters].tolist())
+        return tuple(self.select(raters, np.arange(len(self.raters)), what).tolist())
+
+    def stated(self, positions: npt.NDArray[np.intp], word: str) -> Any:
+        """Raters as attributes of a result state them: names; of a crowd what was asked for, if anything."""
+        return (
+            self.given.get(word)
+            if (positions >= len(self.raters) - self.n_places).any()
+            else self.named(positions)
+        )
 
     def need(self, *, humans: int = 0, judges: int = 0) -> None:
         """Refuse where there are too few humans or judges for what was asked."""
@@ -297,13 +399,27 @@ class View:
             )
         return metadata_values(variable.data)
 
+def _too_many(n_raters: int) -> str:
+    return (
+        f"This needs each rater apart, as in a dense cube label(item, rater), and of {n_raters:,} raters in "
+        f"the sparse layout at most {FEW_RATERS} get columns. Name whom to tell apart (`humans=[...]`, "
+        "`judges=[...]`, `raters=[...]`), compare judges with the crowd as a whole (`reference='pooled'` or "
+        "'majority'), or take xj.to_dense(ds, raters=[...])."
+    )
+
+
 
 def _problems(ds: xr.Dataset, label: xr.DataArray) -> list[str]:
-    problems = [
-        f"`label` has no dim {dim!r}; its dims are {tuple(map(str, label.dims))}."
-        for dim in ("item", "rater")
-        if dim not in label.dims
-    ]
+    sparse = "answer" in label.dims
+    problems = (
+        answer_problems(ds)
+        if sparse
+        else [
+            f"`label` has no dim {dim!r}; its dims are {tuple(map(str, label.dims))}."
+            for dim in ("item", "rater")
+            if dim not in label.dims
+        ]
+    )
     kind = label.dtype.kind
     if kind not in "iuf":
         problems.append(
@@ -317,7 +433,7 @@ def _problems(ds: xr.Dataset, label: xr.DataArray) -> list[str]:
         )
     elif ds["role"].dims != ("rater",):
         problems.append(f"The coordinate `role` lives on {ds['role'].dims}; it belongs on `rater`.")
-    elif "rater" in label.dims:
+    elif "rater" in label.dims or sparse:
         role = metadata_values(ds["role"].data).astype(object)
         wrong = [f"{r!r}: {w!r}" for r, w in zip(_names(ds, "rater"), role, strict=True) if w not in ROLES]
         if wrong:

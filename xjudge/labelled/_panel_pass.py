@@ -18,7 +18,7 @@ from xjudge.lazy import metadata_values
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
 from xjudge.statistics.counts import MASKED, Block, Count, Options, Request
-from xjudge.view import View
+from xjudge.view import View, as_dataset
 
 __all__ = ["OpenedPanel", "Units", "flat_units"]
 
@@ -172,7 +172,11 @@ class OpenedPanel:
     ) -> None:
         if incomplete not in ("drop", "pairwise"):
             raise ProtocolError(f"`incomplete` is 'drop' or 'pairwise'; got {incomplete!r}.")
-        self.view = View.of(data, humans=humans, judges=judges)
+        given = gold in ("mode", "tie_free") or gold in as_dataset(data).variables
+        named = {} if given else {"gold": [gold]}
+        self.view = View.of(
+            data, humans=humans, judges=judges, own={"raters": "judges"} | named, pool="humans"
+        )
         self.protocol = Protocol() if protocol is None else protocol
         if self.protocol.aggregate == "macro":
             raise ProtocolError(
@@ -290,7 +294,7 @@ class OpenedPanel:
         members = [name for name, ends in trailing.items() if ends == ("rater",)]
         out = out.assign({name: out[name].transpose(*lead, "rater", ...) for name in members})
         known: dict[str, Any] = {"verb": verb, "scale": view.scale, "protocol": self.protocol}
-        known |= {"judges": self.judges, "humans": view.named(view.humans)}
+        known |= {"judges": self.judges, "humans": view.stated(view.humans, "humans")}
         known |= {"human": self.human, "gold": self.gold, "by": self.by}
         known |= stated
         out.attrs = flat_attrs(

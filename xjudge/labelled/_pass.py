@@ -257,11 +257,19 @@ class Pass(Labels):
         """Raw tables ``(..., criterion, other, A, B, place, place)``; A is 1 unless it is a dim."""
         raw = self.cases.of(plan.resolved.protocol, counted[self._asked[plan.left, plan.right]])
         if self.sides.kind == "pooled":
-            raw = raw.sum(-4, keepdims=True)
+            raw = self._pooled(plan, raw)
         elif self.sides.kind == "majority":
             columns = self.sides.column_of()
             raw = raw[..., columns, np.arange(len(columns)), :, :][..., None, :, :, :]
         return _criteria_apart(raw, plan.n_criteria, raw.ndim - 5)
+
+    def _pooled(self, plan: Plan, raw: Ints) -> Ints:
+        """Tables summed over the humans; whoever of a crowd has no place on an item is missing there."""
+        total = raw.sum(-4, keepdims=True)
+        if self.view.n_hidden:
+            missing = raw_index("missing", len(plan.left_targets) - N_OUTCOMES)
+            total[..., missing, :] += total.sum(-2) // len(self.sides.left) * self.view.n_hidden
+        return total
 
     def items(self, plan: Plan, counted: list[Any]) -> Ints | None:
         """Items with a pair ``(..., criterion or 1, other, A, B)``; ``None`` where the pairs tell."""

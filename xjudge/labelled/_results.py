@@ -93,6 +93,7 @@ def result_attrs(verb: str, view: View, sides: Sides, **more: Any) -> dict[str, 
             word = "raters" if sides.kind == "majority" and set(sides.right) & set(sides.left) else "judges"
             known[word] = view.named(np.array(sides.right, dtype=np.intp))
         if sides.kind != "one":
-            known["humans"] = left
-    known |= {name: value for name, value in more.items() if value is not None}
+            known["humans"] = view.stated(np.array(sides.left, dtype=np.intp), "humans")
+    known |= more
+    known = {name: value for name, value in known.items() if value is not None}
     return flat_attrs(known | {"xjudge_version": version()})

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from xjudge.errors import ProtocolError, StructureError
 from xjudge.scale import Category
 from xjudge.view import View
 
-__all__ = ["Sides", "members"]
+__all__ = ["Sides", "told_apart"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Sides:
         """
         if reference == "majority":
             view.need(humans=1, judges=0 if raters is not None else 1)
-            judged = tuple(view.judges.tolist()) if raters is None else members(view, raters)
+            judged = tuple(view.judges.tolist()) if raters is None else view.members(raters)
             return cls(tuple(view.humans.tolist()), judged, "majority", ("rater",))
         if raters is not None:
             if reference != "each":
@@ -55,7 +53,13 @@ class Sides:
                     "`raters` compares raters with each other; with it `reference` is 'each' (the default) "
                     f"or 'majority'; got {reference!r}."
                 )
-            chosen = members(view, raters)
+            if view.sparse and isinstance(raters, str) and raters in ("humans", "judges", "all"):
+                raise StructureError(
+                    f"`raters={raters!r}` compares everybody with everybody, and few pairs of a crowd meet "
+                    "(sparse layout): name whom to compare, `raters=[...]`, or take xj.pair_agreement for "
+                    "those that do."
+                )
+            chosen = view.members(raters)
             if len(chosen) < 2:
                 raise StructureError("`raters` needs at least two raters to compare.")
             return cls(chosen, chosen, "raters", ("rater_a", "rater_b"))
@@ -94,10 +98,11 @@ class Sides:
         return [columns.index(rater) if rater in columns else 0 for rater in self.right]
 
 
-def members(view: View, raters: Any) -> tuple[int, ...]:
-    """Positions of raters, by names or by ``"humans"``, ``"judges"``, ``"all"``."""
-    everyone = np.sort(np.concatenate([view.humans, view.judges]))
-    groups = {"humans": view.humans, "judges": view.judges, "all": everyone}
-    if isinstance(raters, str) and raters in groups:
-        return tuple(groups[raters].tolist())
-    return tuple(view.select(raters, np.arange(len(view.raters)), "raters").tolist())
+def told_apart(reference: str, raters: Any = None) -> dict[str, Any]:
+    """Whom a verb tells apart, and whom not, for :meth:`xjudge.view.View.of` on the sparse layout."""
+    judged: Any = "judges" if raters is None else raters
+    if reference in ("pooled", "majority"):
+        return {"own": {"raters": judged}, "pool": "humans"}
+    if raters is not None or reference == "each":
+        return {"own": {"raters": "all" if raters is None else raters}}
+    return {"own": {"reference": [reference], "raters": "judges"}}

@@ -19,7 +19,7 @@ from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._results import share as _share
 from xjudge.labelled._sampling import transform
-from xjudge.labelled._sides import Sides
+from xjudge.labelled._sides import Sides, told_apart
 from xjudge.protocol import Protocol
 from xjudge.statistics import adjust as models
 from xjudge.statistics.coefficients import COEFFICIENTS
@@ -334,7 +334,7 @@ def prevalence(
     """
     _check_prevalence(method, strata, protocol, reference, level)
     many = not isinstance(judge, str | int | np.generic)
-    view = View.of(data, humans=humans, judges=judge)
+    view = View.of(data, humans=humans, judges=judge, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     sides = Sides.of(view, reference, None)
     resolved = chosen.resolve(view.scale)

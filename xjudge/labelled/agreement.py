@@ -22,7 +22,7 @@ from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._sampling import Sampling
-from xjudge.labelled._sides import Sides
+from xjudge.labelled._sides import Sides, told_apart
 from xjudge.protocol import Protocol
 from xjudge.view import View
 
@@ -84,7 +84,7 @@ def tables(
     >>> t["count"].dims
     ('rater', 'reference_label', 'rater_label')
     """
-    view = View.of(data, humans=humans, judges=judges)
+    view = View.of(data, humans=humans, judges=judges, **told_apart(reference, raters))
     chosen = Protocol() if protocol is None else protocol
     if chosen.aggregate == "macro":
         raise ProtocolError(
@@ -356,7 +356,7 @@ def _agreement(
     compute: bool,
 ) -> xr.Dataset:
     """Agreement under one protocol, or along dim ``protocol`` under many."""
-    view = View.of(data, humans=humans, judges=judges)
+    view = View.of(data, humans=humans, judges=judges, **told_apart(reference, raters))
     resolved = [protocol.resolve(view.scale) for protocol in protocols]
     sides = Sides.of(view, reference, raters)
     counting = Pass(view, resolved, sides, by, sampling.seed)

@@ -16,7 +16,7 @@ from xjudge.labelled._common import agreement_weights, warn_recoded, warn_undefi
 from xjudge.labelled._pass import Pass
 from xjudge.labelled._results import named_result, result_attrs
 from xjudge.labelled._sampling import Sampling
-from xjudge.labelled._sides import Sides
+from xjudge.labelled._sides import Sides, told_apart
 from xjudge.protocol import Protocol
 from xjudge.view import View
 
@@ -134,7 +134,7 @@ def coverage_bounds(
     >>> bool(inside.all())
     True
     """
-    view = View.of(data, humans=humans, judges=judges)
+    view = View.of(data, humans=humans, judges=judges, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
     sides = Sides.of(view, reference, None)
@@ -242,7 +242,7 @@ def breakdown(
     """
     if not isinstance(statistic, str):
         raise ProtocolError(f"`breakdown` takes one statistic; got {statistic!r}.")
-    view = View.of(data, humans=humans, judges=judges)
+    view = View.of(data, humans=humans, judges=judges, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
     sides = Sides.of(view, reference, None)

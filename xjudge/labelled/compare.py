@@ -19,7 +19,7 @@ from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs, share
 from xjudge.labelled._sampling import Sampling
-from xjudge.labelled._sides import Sides
+from xjudge.labelled._sides import Sides, told_apart
 from xjudge.protocol import Protocol
 from xjudge.scale import Category, Scale, plain_category
 from xjudge.statistics.resample import benjamini_yekutieli, holm, mcnemar_exact
@@ -126,7 +126,7 @@ def compare(
     >>> result["accuracy_difference"].dims
     ()
     """
-    view = View.of(data, humans=humans)
+    view = View.of(data, humans=humans, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
     pairs, named = _pairs(view, a, b)

@@ -14,7 +14,7 @@ from xjudge.codes import raw_names, to_codes, translate
 from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.labelled._common import agreement_weights
 from xjudge.labelled._pass import Pass, Plan
-from xjudge.labelled._sides import Sides
+from xjudge.labelled._sides import Sides, told_apart
 from xjudge.lazy import materialise
 from xjudge.protocol import Protocol
 from xjudge.statistics.weights import cost_matrix
@@ -91,7 +91,7 @@ def disagreements(
     >>> set(rows["rater_label"])
     {'MET'}
     """
-    view = View.of(data, humans=humans)
+    view = View.of(data, humans=humans, **told_apart(reference, [judge] if reference == "majority" else None))
     chosen = Protocol() if protocol is None else protocol
     if reference == "pooled":
         raise ProtocolError("`disagreements` lists cases: use reference='each' for one row per human.")

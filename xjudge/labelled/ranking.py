@@ -18,7 +18,7 @@ from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._sampling import Sampling
-from xjudge.labelled._sides import Sides
+from xjudge.labelled._sides import Sides, told_apart
 from xjudge.protocol import Protocol
 from xjudge.statistics.resample import probability_best
 from xjudge.view import View
@@ -89,7 +89,7 @@ def rank(
         raise ProtocolError(f"`rank` takes one statistic; got {statistic!r}.")
     if resample not in ("items", "clusters"):
         raise ProtocolError(f"`rank` resamples 'items' or 'clusters'; got {resample!r}.")
-    view = View.of(data, humans=humans, judges=judges)
+    view = View.of(data, humans=humans, judges=judges, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
     sides = Sides.of(view, reference, None)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.columns import criterion_weights
-from xjudge.errors import OverlapError, ProtocolError, Reason
+from xjudge.errors import OverlapError, ProtocolError, Reason, StructureError, listing
 from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded, warn_undefined
 from xjudge.labelled._ends import from_standard_error
 from xjudge.labelled._evaluation import averaged
@@ -20,10 +20,9 @@ from xjudge.labelled._rater_measures import Measure, measures
 from xjudge.labelled._rater_units import Asked
 from xjudge.labelled._results import share
 from xjudge.labelled._sampling import Sampling
-from xjudge.labelled._sides import members
 from xjudge.protocol import Protocol
 from xjudge.statistics.raters import PairKappas, sizes, summed_terms
-from xjudge.view import View
+from xjudge.view import FEW_RATERS, View
 
 __all__ = ["reliability"]
 
@@ -132,16 +131,17 @@ def reliability(
     >>> result["alpha"].dims, result["alpha_interval"].dims
     ((), ('bound',))
     """
-    view = View.of(data, humans=humans, judges=judges)
+    view = View.of(data, humans=humans, judges=judges, own={}, pool=raters)
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
-    positions = members(view, raters)
+    positions = view.members(raters) if view.pool is None else view.pool
     if not positions:
         raise OverlapError(f"There is no rater to compare: `raters={raters!r}` is empty in this dataset.")
     labels = Labels(view, [resolved], by, seed)
     columns = labels.columns_of(resolved)
     asked_for = measures(statistic, metric, weights, shares, columns, chosen, len(positions))
     names = [measure.name for measure in asked_for]
+    _refuse_places(view, asked_for)
     sampling = Sampling(interval, resample, level, n_resamples, seed)
     sampling.check(names, [chosen.aggregate])
     if convention not in ("delta", "gwet"):
@@ -171,13 +171,24 @@ def reliability(
         "shares": shares,
         "convention": convention,
     }
-    known = {"verb": "reliability", "scale": view.scale, "raters": view.named(np.array(positions))}
+    known = {"verb": "reliability", "scale": view.scale, "raters": view.stated(np.array(positions), "pool")}
     known |= {name: value for name, value in stated.items() if value is not None}
     result.attrs = flat_attrs(known | _sampling_attrs(sampling, methods) | {"xjudge_version": version()})
     warn_recoded([resolved])
     if compute or not view.lazy:
         warn_undefined(result, names)
     return result
+
+
+def _refuse_places(view: View, asked: Sequence[Measure]) -> None:
+    """Coefficients that know who said what have nothing to go by where a crowd shares its columns."""
+    wrong = [measure.name for measure in asked if measure.data == "labels" or measure.form is not None]
+    if view.n_places and wrong:
+        raise StructureError(
+            f"{listing(wrong)} tells raters apart, as in a dense cube label(item, rater), and of a crowd "
+            f"(sparse layout) at most {FEW_RATERS} raters get columns. Name them, `raters=[...]`, or take "
+            "alpha, fleiss_kappa, gwet_ac or percent_agreement, which do not ask who said what."
+        )
 
 
 def _method(measure: Measure, sampling: Sampling, protocol: Protocol, pooled: bool) -> str | None:

@@ -1,0 +1,361 @@
+"""The sparse layout: labels listed one by one, and how raters become the columns that verbs count.
+
+A crowd is never made dense. Raters who are told apart get a column each; all others of a group are told apart
+within an item alone: their labels fill *places*, as many as the item with the most raters has. A place holds
+what one rater said about all criteria of an item, and the next item may have another rater there, so counts
+that are the same whoever said what are the same from places as from columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from xjudge.codes import MISSING
+from xjudge.errors import StructureError
+from xjudge.lazy import (
+    answers_to_items,
+    in_chunks,
+    is_lazy,
+    metadata_values,
+    whole_items,
+)
+
+__all__ = ["FEW_RATERS", "Answers", "answer_problems", "code_attrs", "ranks"]
+
+Ints = npt.NDArray[np.int64]
+
+FEW_RATERS: Final = 64
+"""Raters up to which each gets a column of its own."""
+
+_CELL_DIMS: Final = ("criterion", "replicate")
+_HELD: Final = 1 << 28
+"""Cells of columns and places that are held in memory; above, they are made block by block."""
+_BLOCK: Final = 1 << 24
+_LARGEST: Final = 1 << 34
+
+
+def code_attrs(dim: str, n_ids: int, raters_per_item: int | None = None) -> dict[str, Any]:
+    """Attributes of the codes along answers: the table of ids they point into, as CF names it, and its size.
+
+    The size shows whether somebody has selected from the table and left the codes as they were.
+    """
+    attrs: dict[str, Any] = {"instance_dimension": dim, "n_instances": int(n_ids)}
+    if raters_per_item is not None:
+        attrs["raters_per_item"] = int(raters_per_item)
+    return attrs
+
+
+def ranks(item: npt.NDArray[Any], rater: npt.NDArray[Any]) -> tuple[Ints, bool]:
+    """Place of each rater among those of the item, from 0, and whether answers were in order of raters.
+
+    ``item`` is sorted; a rater who answers an item several times (its criteria) has one place.
+    """
+    if not len(item):
+        return np.zeros(0, dtype=np.int64), True
+    key = item.astype(np.int64) * (int(rater.max()) + 1) + rater
+    ordered = bool((key[1:] >= key[:-1]).all())
+    order = None if ordered else np.argsort(key, kind="stable")
+    key = key if order is None else key[order]
+    group = np.cumsum(np.append(False, key[1:] != key[:-1]))
+    of_item = item if order is None else item[order]
+    is_first = np.append(True, of_item[1:] != of_item[:-1])
+    found = group - np.maximum.accumulate(np.where(is_first, group, 0))
+    if order is not None:
+        back = np.empty_like(found)
+        back[order] = found
+        found = back
+    return found, ordered
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """A dataset in the sparse layout, opened.
+
+    Parameters
+    ----------
+    data : Dataset
+    codes : dict of dim to array
+        Per answer the place in the table of ids: item, rater, then the dims of cells.
+    cells : dict
+        Sizes of the dims beyond item and rater.
+    """
+
+    data: xr.Dataset
+    codes: dict[str, Any]
+    cells: dict[str, int]
+
+    @classmethod
+    def of(cls, ds: xr.Dataset) -> Answers:
+        """Check the structure and open the dataset; computes nothing.
+
+        Raises
+        ------
+        StructureError
+            Everything that is wrong with codes and tables, in one message.
+        """
+        dims = ["item", "rater", *(dim for dim in _CELL_DIMS if f"{dim}_code" in ds.variables)]
+        problems = [problem for dim in dims for problem in _code_problems(ds, dim)]
+        if ds["label"].dims != ("answer",):
+            problems.append(
+                f"`label` lives on {ds['label'].dims}; in the sparse layout it lives on `answer`."
+            )
+        if problems:
+            raise StructureError(" ".join(problems))
+        codes = {dim: ds.variables[f"{dim}_code"].data for dim in dims}
+        return cls(ds, codes, {dim: int(ds.sizes[dim]) for dim in dims[2:]})
+
+    @property
+    def n_items(self) -> int:
+        """Items in the table, with answers or without."""
+        return int(self.data.sizes["item"])
+
+    @property
+    def n_raters(self) -> int:
+        """Raters in the table."""
+        return int(self.data.sizes["rater"])
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of an item and rater: criteria times replicates."""
+        return math.prod(self.cells.values())
+
+    @property
+    def lazy(self) -> bool:
+        """Whether labels or codes are computed only when asked."""
+        return is_lazy(self.data.variables["label"].data) or any(map(is_lazy, self.codes.values()))
+
+    def arrays(self, *values: Any) -> list[Any]:
+        """Codes of item, rater and cells, then the values, in chunks of whole items."""
+        return whole_items([*self.codes.values(), *values], self.codes["item"])
+
+    def raters_per_item(self, pool: npt.NDArray[np.bool_]) -> int:
+        """Most raters of a pool that an item has; not less, where codes are lazy and attributes say it."""
+        arrays = self.arrays()[:2]
+        told = self.data.variables["item_code"].attrs.get("raters_per_item")
+        if told is not None and any(map(is_lazy, arrays)):
+            return int(min(int(told), pool.sum()))
+        found = answers_to_items(_Sizes(pool), arrays, self.n_items, shape=(), dtype=np.dtype(np.int64))
+        return int(metadata_values(found.max())) if self.n_items else 0
+
+    def columns(
+        self,
+        own: Sequence[int],
+        pool: Sequence[int] = (),
+        role: str = "human",
+        names: Sequence[Any] = ("label", "score", "prob", "confidence"),
+    ) -> tuple[xr.Dataset, int]:
+        """The dataset with a column for each of some raters, and places for a pool of others.
+
+        Parameters
+        ----------
+        own : sequence of int
+            Raters with columns, in their order.
+        pool : sequence of int
+            Raters whose labels fill places.
+        role : {"human", "judge"}
+            Of the places.
+        names : sequence
+            Variables along answers that are taken along.
+
+        Returns
+        -------
+        data : Dataset
+            In the dense layout; lazy where the answers are, or where it is too large to be held.
+        n_places : int
+            How many columns at the end are places: at least two where two raters share them.
+        """
+        of_pool = np.zeros(self.n_raters, dtype=bool)
+        of_pool[list(pool)] = True
+        n_places = max(self.raters_per_item(of_pool), min(len(pool), 2)) if len(pool) else 0
+        column = np.full(self.n_raters, -1, dtype=np.int32)
+        column[list(own)] = np.arange(len(own), dtype=np.int32)
+        column[of_pool] = _PLACE
+        width = len(own) + n_places
+        n_cells = self.n_items * width * self.n_cells
+        if n_cells > _LARGEST:
+            raise StructureError(
+                f"{self.n_items:,} items with {width:,} columns ({len(own):,} raters told apart, and up to "
+                f"{n_places:,} further raters on one item) are {n_cells:,} cells, more than are counted from "
+                "the sparse layout. Take the items with very many raters apart, or name fewer raters."
+            )
+        taken = [*own, *([pool[0]] * n_places if n_places else [])]
+        data = self.data.drop_dims("answer").isel(rater=np.array(taken, dtype=np.intp))
+        pack = _Pack(column, len(own), n_places, tuple(self.cells.values()))
+        variables = {
+            name: self._packed(name, pack, held=n_cells <= _HELD)
+            for name in names
+            if name in self.data.variables and self.data.variables[name].dims[:1] == ("answer",)
+        }
+        if n_places:
+            data = data.drop_vars("rater").assign_coords(_names_of(self.data, taken, len(own), role))
+        return data.assign(variables), n_places
+
+    def _packed(self, name: Any, pack: _Pack, *, held: bool) -> xr.Variable:
+        """A variable along answers as one along items and columns."""
+        variable = self.data.variables[name]
+        arrays = self.arrays(variable.data)
+        shape = (pack.width, *self.cells.values(), *variable.shape[1:])
+        if not held and not any(map(is_lazy, arrays)):
+            items = max(1, _BLOCK // max(1, math.prod(shape)))
+            arrays = in_chunks(arrays, np.searchsorted(arrays[0], np.arange(items, self.n_items, items)))
+        dtype = variable.dtype if name == "label" or variable.dtype.kind == "f" else np.dtype(object)
+        fill = MISSING if name == "label" else np.nan
+        packed = answers_to_items(pack.filled(fill, dtype), arrays, self.n_items, shape=shape, dtype=dtype)
+        return xr.Variable(("item", "rater", *self.cells, *variable.dims[1:]), packed, variable.attrs)
+
+
+_PLACE: Final = -2
+
+
+def answer_problems(ds: xr.Dataset) -> list[str]:
+    """Return what is wrong with codes and tables of the sparse layout, as far as no value tells it."""
+    problems = [problem for dim in _dims(ds) for problem in _code_problems(ds, dim)]
+    if ds["label"].dims != ("answer",):
+        problems.append(f"`label` lives on {ds['label'].dims}; the sparse layout has it on `answer`.")
+    return problems
+
+
+def _dims(ds: xr.Dataset) -> list[str]:
+    return ["item", "rater", *(dim for dim in _CELL_DIMS if f"{dim}_code" in ds.variables)]
+
+
+def _code_problems(ds: xr.Dataset, dim: str) -> list[str]:
+    name = f"{dim}_code"
+    if name not in ds.variables:
+        return [f"The sparse layout needs `{name}(answer)`; there is none."]
+    held = ds.variables[name]
+    if dim not in ds.sizes:
+        return [f"The sparse layout needs the table of ids along `{dim}`, which `{name}` points into."]
+    if held.dims != ("answer",) or held.dtype.kind not in "iu":
+        return [f"`{name}` holds {held.dtype} on {held.dims}; it should be integers on `answer`."]
+    told = held.attrs.get("n_instances")
+    if told is not None and int(told) != ds.sizes[dim]:
+        return [
+            f"The table of ids along `{dim}` has {ds.sizes[dim]} entries, and `{name}` points into one of "
+            f"{int(told)}: select answers, `ds.isel(answer=...)`, and leave the tables whole."
+        ]
+    return []
+
+
+def _names_of(data: xr.Dataset, taken: Sequence[int], n_own: int, role: str) -> dict[str, Any]:
+    """Coordinates that places cannot have from a rater: names, roles, identities."""
+    names = np.empty(len(taken), dtype=object)
+    known = metadata_values(data["rater"].data) if "rater" in data.coords else np.arange(data.sizes["rater"])
+    names[:n_own] = known[list(taken[:n_own])].tolist()
+    names[n_own:] = [f"(place {place})" for place in range(len(taken) - n_own)]
+    coords: dict[str, Any] = {"rater": ("rater", names)}
+    for name, word in (("role", role), ("identity", "unknown")):
+        if name in data.coords:
+            words = metadata_values(data[name].data)[list(taken)].astype(object)
+            words[n_own:] = word
+            coords[name] = ("rater", words)
+    return coords
+
+
+class _Sizes:
+    """How many raters of a pool each item has."""
+
+    def __init__(self, pool: npt.NDArray[np.bool_]) -> None:
+        self.pool = pool
+
+    def __call__(self, start: int, stop: int, item: npt.NDArray[Any], rater: npt.NDArray[Any]) -> Ints:
+        check_codes(start, stop, item, {"rater": (rater, len(self.pool))})
+        keep = self.pool[rater]
+        item, rater = item[keep].astype(np.int64) - start, rater[keep]
+        out = np.zeros(stop - start, dtype=np.int64)
+        np.maximum.at(out, item, ranks(item, rater)[0] + 1)
+        return out
+
+
+class _Pack:
+    """Answers of a block of items as an array (item, column, *cells)."""
+
+    def __init__(
+        self, column: npt.NDArray[np.int32], n_own: int, n_places: int, cells: tuple[int, ...]
+    ) -> None:
+        self.column, self.n_own, self.n_places, self.cells = column, n_own, n_places, cells
+        self.fill: Any = MISSING
+        self.dtype: Any = np.dtype(np.int8)
+
+    @property
+    def width(self) -> int:
+        """Columns and places."""
+        return self.n_own + self.n_places
+
+    def filled(self, fill: Any, dtype: Any) -> _Pack:
+        """The same for another variable: what stands where there is no answer."""
+        out = _Pack(self.column, self.n_own, self.n_places, self.cells)
+        out.fill, out.dtype = fill, dtype
+        return out
+
+    def __call__(self, start: int, stop: int, *arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        item, rater, *cells, values = arrays
+        named = zip(cells, self.cells, strict=True)
+        check_codes(
+            start,
+            stop,
+            item,
+            {"rater": (rater, len(self.column))} | {_CELL_DIMS[n]: one for n, one in enumerate(named)},
+        )
+        column = self.column[rater].astype(np.int64)
+        local = item.astype(np.int64) - start
+        shared = column == _PLACE
+        if shared.any():
+            place = ranks(local[shared], rater[shared])[0]
+            if len(place) and place.max() >= self.n_places:
+                raise StructureError(
+                    f"An item has {int(place.max()) + 1} raters, and `item_code.attrs['raters_per_item']` "
+                    f"says {self.n_places}; remove the attribute, so that they are counted."
+                )
+            column[shared] = self.n_own + place
+        at = local * self.width + column
+        for code, size in zip(cells, self.cells, strict=True):
+            at = at * size + code
+        if not (column >= 0).all():
+            keep = column >= 0
+            at, values, local, rater = at[keep], values[keep], local[keep], rater[keep]
+        size = (stop - start) * self.width * math.prod(self.cells)
+        _check_distinct(at, size, local + start, rater)
+        out = np.full((size, *values.shape[1:]), self.fill, dtype=self.dtype)
+        out[at] = values
+        return out.reshape((stop - start, self.width, *self.cells, *values.shape[1:]))
+
+
+def check_codes(
+    start: int, stop: int, item: npt.NDArray[Any], others: dict[str, tuple[npt.NDArray[Any], int]]
+) -> None:
+    """Refuse answers that are not sorted by item, and codes that point outside their table."""
+    if len(item) and (item[1:] < item[:-1]).any():
+        raise StructureError('The answers are not sorted by item: use `ds.sortby("item_code")`.')
+    for dim, (codes, low, high) in {
+        "item": (item, start, stop),
+        **{dim: (codes, 0, size) for dim, (codes, size) in others.items()},
+    }.items():
+        if len(codes) and (codes.min() < low or codes.max() >= high):
+            raise StructureError(
+                f"`{dim}_code` points outside the table of ids along `{dim}`: it goes from {codes.min()} to "
+                f"{codes.max()}, and the table from {low} to {high - 1}."
+            )
+
+
+def _check_distinct(at: Ints, size: int, item: Ints, rater: npt.NDArray[Any]) -> None:
+    if (at[1:] > at[:-1]).all():
+        return
+    seen = np.zeros(size, dtype=bool)
+    seen[at] = True
+    n_repeated = len(at) - int(np.count_nonzero(seen))
+    if n_repeated:
+        order = np.argsort(at, kind="stable")
+        twice = order[1:][at[order][1:] == at[order][:-1]][0]
+        raise StructureError(
+            f"{n_repeated} answers repeat an item, rater and criterion that has one already, the first at "
+            f"item_code {int(item[twice])}, rater_code {int(rater[twice])}. Keep one of each: build the "
+            "dataset with `duplicates='first'`, 'last', 'majority' or 'replicate'."
+        )
