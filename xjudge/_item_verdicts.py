@@ -110,7 +110,8 @@ class _Verdict:
     def _criteria(self, codes: npt.NDArray[Any]) -> Codes:
         """Protocol codes (item, rater, criterion, other)."""
         known = translate(to_codes(codes), self.targets)
-        return known.reshape((*codes.shape[:2], self.n_criteria, -1))
+        n_others = codes.shape[2] // self.n_criteria
+        return known.reshape((*codes.shape[:2], self.n_criteria, n_others))
 
     @staticmethod
     def _undecided(known: Codes, counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

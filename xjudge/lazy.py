@@ -26,6 +26,7 @@ __all__ = [
     "metadata_values",
     "one_chunk_beside_items",
     "reduce_items",
+    "reshape_beside_items",
     "whole_items",
 ]
 
@@ -121,6 +122,27 @@ def map_items(
     )
 
 
+def reshape_beside_items(array: Any, shape: Sequence[int]) -> Any:
+    """Give the axes after the item another shape, block by block where the array is lazy.
+
+    Parameters
+    ----------
+    array : array
+        First axis the item; lazy ones have one chunk along the others.
+    shape : sequence of int
+        Sizes of the axes after the item, with as many places as there are.
+
+    Returns
+    -------
+    array
+    """
+    if tuple(array.shape[1:]) == tuple(shape):
+        return array
+    if not is_lazy(array):
+        return array.reshape((array.shape[0], *shape))
+    return map_items(_Reshaped(tuple(shape)), [array], shape=shape, dtype=array.dtype)
+
+
 def item_positions(array: Any) -> Any:
     """Position of every item of an array, lazy and in its chunks where the array is lazy."""
     if not is_lazy(array):
@@ -168,8 +190,8 @@ def whole_items(arrays: Sequence[Any], item_code: Any) -> list[Any]:
     across = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(across):
         warn(
-            f"{len(across)} of {len(sizes)} chunks along `answer` end within an item. They are cut anew, which "
-            "reads two chunks for one; chunk the answers where items end.",
+            f"{len(across)} of {len(sizes)} chunks along `answer` end within an item. They are cut anew, "
+            "which reads two chunks for one; chunk the answers where items end.",
             XJudgeWarning,
         )
     for place in across.tolist():
@@ -291,11 +313,12 @@ def reduce_items(
     total = _total(requests, arrays, axes)
     finished = _Finish(tuple(requests), axes, finish)
     if compute:
-        return finished(total.compute())
+        return finished(total.compute())  # as an array: dask fuses what a block goes through into one task
     import dask.array as da
     from dask import delayed
 
-    task = delayed(finished)(total)
+    (block,) = total.to_delayed(optimize_graph=False).ravel()
+    task = delayed(finished)(block)
     template = _template(requests, arrays, finish, axes)
     return {
         name: da.from_delayed(task[name], shape=value.shape, dtype=value.dtype, meta=value)
@@ -344,7 +367,7 @@ def _total(requests: Sequence[Request], arrays: Mapping[str, Any], axes: Axes) -
         meta=np.empty((0,), dtype=object),
     )
     merge = _Merge(tuple(requests))
-    total = da.reduction(
+    return da.reduction(
         counted,
         chunk=_unchanged,
         combine=merge,
@@ -356,8 +379,6 @@ def _total(requests: Sequence[Request], arrays: Mapping[str, Any], axes: Axes) -
         split_every=_SPLIT_EVERY,
         meta=np.empty((0,), dtype=object),
     )
-    (block,) = total.to_delayed(optimize_graph=False).ravel()
-    return block
 
 
 def _operands(arrays: Sequence[Any]) -> list[Any]:
@@ -384,6 +405,14 @@ class _Whole:
         while isinstance(block, list):
             (block,) = block
         return block
+
+
+class _Reshaped:
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return block.reshape((block.shape[0], *self.shape))
 
 
 class _OfItems:

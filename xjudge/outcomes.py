@@ -12,7 +12,7 @@ import xarray as xr
 
 from xjudge.codes import MISSING, OUTCOMES, raw_index
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, VocabularyError, listing, warn
-from xjudge.lazy import reduce_items
+from xjudge.lazy import one_chunk_beside_items, reduce_items, reshape_beside_items
 from xjudge.protocol import Protocol, Resolved
 from xjudge.schema import check_dataset
 from xjudge.statistics.counts import Axes, Request, margins, outside, pairs
@@ -143,7 +143,9 @@ def _named_population(view: View, name: str) -> Any:
     if variable.dims == ("item",):
         return variable.data
     wide = variable.broadcast_like(view.data["label"].isel(rater=0, drop=True))
-    return wide.transpose("item", *view.rest).data.reshape(view.n_items, -1)
+    return reshape_beside_items(
+        one_chunk_beside_items(wide.transpose("item", *view.rest).data), view.codes.shape[2:]
+    )
 
 
 def check_values(view: View, rows: npt.NDArray[np.int64]) -> None:

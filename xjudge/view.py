@@ -16,7 +16,7 @@ import xarray as xr
 
 from xjudge._sparse import FEW_RATERS, Answers, answer_problems
 from xjudge.errors import OverlapError, StructureError, listing
-from xjudge.lazy import is_lazy, metadata_values, one_chunk_beside_items
+from xjudge.lazy import is_lazy, metadata_values, one_chunk_beside_items, reshape_beside_items
 from xjudge.scale import Scale
 
 __all__ = ["FEW_RATERS", "ROLES", "View", "as_dataset", "checked_dataset", "names_of_role"]
@@ -145,12 +145,12 @@ class View:
         rest.sort(key=lambda dim: dim != "criterion")
         codes = one_chunk_beside_items(label.variable.transpose("item", "rater", *rest).data)
         sizes = {dim: int(label.sizes[dim]) for dim in rest}
-        if len(rest) != 1:
-            codes = codes.reshape((*codes.shape[:2], int(np.prod(list(sizes.values())))))
+        codes = reshape_beside_items(codes, (codes.shape[1], int(np.prod(list(sizes.values())))))
         raters = _names(ds, "rater")
         role = metadata_values(ds["role"].data).astype(object)
         view = cls(
             ds, scale, codes, sizes, raters, np.flatnonzero(role == "human"), np.flatnonzero(role == "judge")
+        )
         return view._restricted(humans, judges)
 
     @classmethod
@@ -202,7 +202,6 @@ class View:
 
     def _restricted(self, humans: Any, judges: Any) -> View:
         view = self
-        )
         if humans is not None:
             view = replace(view, humans=view.select(humans, view.humans, "humans"))
         if judges is not None:
@@ -339,7 +338,7 @@ class View:
                 f"`score` holds {variable.dtype} on {variable.dims}; it should be numbers on {label.dims}."
             )
         array = one_chunk_beside_items(variable.transpose("item", "rater", *self.rest).data)
-        return array.reshape(self.codes.shape)
+        return reshape_beside_items(array, self.codes.shape[1:])
 
     def cells_apart(self, array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
         """Split the cell axis of an array into the dims it stands for."""
@@ -399,6 +398,7 @@ class View:
             )
         return metadata_values(variable.data)
 
+
 def _too_many(n_raters: int) -> str:
     return (
         f"This needs each rater apart, as in a dense cube label(item, rater), and of {n_raters:,} raters in "
@@ -406,7 +406,6 @@ def _too_many(n_raters: int) -> str:
         "`judges=[...]`, `raters=[...]`), compare judges with the crowd as a whole (`reference='pooled'` or "
         "'majority'), or take xj.to_dense(ds, raters=[...])."
     )
-
 
 
 def _problems(ds: xr.Dataset, label: xr.DataArray) -> list[str]:
