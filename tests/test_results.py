@@ -28,6 +28,12 @@ def quiet(verb: Any, *arguments: Any, **options: Any) -> xr.Dataset:
         return verb(*arguments, **options)
 
 
+def sure(ds: xr.Dataset) -> xr.Dataset:
+    """With a confidence for every verdict."""
+    rng = np.random.default_rng(0)
+    return ds.assign(confidence=(ds["label"].dims, rng.uniform(0.5, 1, ds["label"].shape)))
+
+
 RESULTS: dict[str, Any] = {
     "agreement": lambda ds: quiet(xj.agreement, ds),
     "resampled": lambda ds: quiet(xj.agreement, ds, interval="bca", n_resamples=50, protocol=MICRO),
@@ -42,6 +48,10 @@ RESULTS: dict[str, Any] = {
     "breakdown": lambda ds: quiet(xj.breakdown, ds, "accuracy", 0.3),
     "adjust": lambda ds: quiet(xj.adjust, ds, ["system"], protocol=MICRO),
     "prevalence": lambda ds: quiet(xj.prevalence, ds.isel(criterion=0, drop=True), "j1"),
+    "risk_coverage": lambda ds: quiet(xj.risk_coverage, sure(ds)),
+    "selective_threshold": lambda ds: quiet(xj.selective_threshold, sure(ds), [0.3, 0.6], by="system"),
+    "split_stability": lambda ds: quiet(xj.split_stability, sure(ds), 0.6, n_splits=5),
+    "cascade": lambda ds: quiet(xj.cascade, sure(ds), 0.6, order=["j2", "j1"]),
     "reliability": lambda ds: quiet(xj.reliability, ds, statistic=["alpha", "icc(A,1)"], raters="all"),
     "loo_validate": lambda ds: quiet(xj.loo_validate, ds),
     "alt_test": lambda ds: quiet(xj.alt_test, ds, min_humans=2),

@@ -9,21 +9,39 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, StructureError
+from xjudge.statistics._selective_steps import (
+    Steps,
+    by_step,
+    certified_step,
+    check_test,
+    clopper_pearson,
+    clopper_pearson_limit,
+    steps_of,
+)
 
 __all__ = [
+    "GRID",
     "RiskCoverage",
     "SelectiveThreshold",
     "Splits",
+    "Steps",
+    "by_step",
     "cascade",
+    "certified_step",
+    "check_test",
+    "clopper_pearson",
+    "clopper_pearson_limit",
     "risk_coverage",
     "selective_threshold",
     "split_stability",
+    "steps_of",
 ]
 
 Float = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_GRID = tuple(i / 100 for i in range(99, -1, -1))
+GRID = tuple(i / 100 for i in range(99, -1, -1))
+"""Thresholds for confidences in [0, 1], falling by one hundredth."""
 
 
 class RiskCoverage(NamedTuple):
@@ -116,7 +134,7 @@ def selective_threshold(
     target: float,
     *,
     level: float = 0.95,
-    grid: Sequence[float] = _GRID,
+    grid: Sequence[float] = GRID,
     n_starts: int = 10,
 ) -> SelectiveThreshold:
     r"""Lowest threshold above which the error is at most a target, with a finite-sample guarantee.
@@ -163,27 +181,13 @@ def selective_threshold(
     >>> selective_threshold(confidence, correct, 0.1)
     SelectiveThreshold(threshold=0.71, coverage=0.6, error=0.0, n=60)
     """
-    from scipy.special import bdtr
-
     sure, right = _cases(confidence, correct)
     steps = np.asarray(grid, dtype=np.float64)
-    if not 0 < target < 1 or not 0 < level < 1:
-        raise ProtocolError(f"`target` and `level` lie between 0 and 1; got {target!r} and {level!r}.")
     if steps.ndim != 1 or not len(steps) or not (np.diff(steps) < 0).all():
         raise ProtocolError("`grid` is a list of falling thresholds.")
-    if not 1 <= n_starts <= len(steps):
-        raise ProtocolError(
-            f"`n_starts` lies between 1 and {len(steps)}, the size of the grid; got {n_starts!r}."
-        )
     n = _above(sure, steps)
     wrong = _above(sure[~right], steps)
-    p_value = np.where(n > 0, bdtr(wrong, np.maximum(n, 1), target), 1.0)
-    rejected = p_value <= (1 - level) / n_starts
-    certified = -1
-    for start in (np.arange(n_starts) * len(steps)) // n_starts:
-        stops = np.flatnonzero(~rejected[start:])
-        end = start + (stops[0] if len(stops) else len(steps) - start) - 1
-        certified = max(certified, int(end) if end >= start else -1)
+    certified = int(certified_step(n, wrong, target, level=level, n_starts=n_starts))
     if certified < 0:
         return SelectiveThreshold(np.nan, np.nan, np.nan, 0)
     kept = int(n[certified])
@@ -200,7 +204,7 @@ def split_stability(
     n_splits: int = 1000,
     seed: int = 0,
     level: float = 0.95,
-    grid: Sequence[float] = _GRID,
+    grid: Sequence[float] = GRID,
     n_starts: int = 10,
 ) -> Splits:
     """How far a published pair of coverage and error depends on the split into calibration and test.
