@@ -80,6 +80,25 @@ def test_rogan_gladen_interval_is_lang_and_reiczigel() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sensitivity", "specificity", "positive", "total", "printed"),
+    [
+        # the two examples of Lang and Reiczigel (2014), with their printed intervals
+        ((178, 179), (358, 359), 4060, 11281, (0.349, 0.372)),
+        ((32, 33), (20, 20), 51, 2971, (0.0, 0.053)),
+    ],
+)
+def test_the_examples_of_lang_and_reiczigel(
+    sensitivity: Any, specificity: Any, positive: int, total: int, printed: Any
+) -> None:
+    table = [
+        [specificity[0], specificity[1] - specificity[0]],
+        [sensitivity[1] - sensitivity[0], sensitivity[0]],
+    ]
+    found = room.rogan_gladen(table, [total - positive, positive], interval="lang_reiczigel")
+    assert (round(float(found.lower), 3), round(float(found.upper), 3)) == printed
+
+
 @pytest.mark.parametrize(("table", "rest"), [(HAND, HAND_REST), ([[40, 9], [11, 35]], [50, 70])])
 def test_fiellers_interval_ends_where_the_test_rejects(table: Any, rest: Any) -> None:
     found = room.rogan_gladen(table, rest)

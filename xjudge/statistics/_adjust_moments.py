@@ -93,7 +93,7 @@ def lang_reiczigel(table: Float, rest: Float, z: float) -> tuple[Float, Float]:
     rate = (rest[..., 1] + z * z / 2) / total
     power = rates.sum(-1) - 1
     safe = np.where(power > 0, power, np.nan)
-    value = np.clip((rate + rates[..., 0] - 1) / safe, 0, 1)
+    value = (rate + rates[..., 0] - 1) / safe  # not cut to [0, 1]: the interval is
     noise = rates * (1 - rates) / human
     shift = 2 * z * z * (value * noise[..., 1] - (1 - value) * noise[..., 0])
     half = z * np.sqrt(variance_of_ratio(rate, total, rates, human, value)) / safe
