@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,24 +13,144 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge._covariates import covariates
-from xjudge._duplicates import Kept, keep_rows
+from xjudge._duplicates import Kept, keep_rows, repeat_problem
 from xjudge._ids import Ids
 from xjudge._ingest import Problems, counted, shown, text_array
 from xjudge._labels import Declared, declare
 from xjudge._reading import Matched, Options, Reading, match
 from xjudge._roles import resolve_identity, resolve_roles
+from xjudge._unknown import Strange
 from xjudge.codes import MISSING, OUTCOMES
 from xjudge.errors import DroppedWarning, ProtocolWarning, listing, warn
 from xjudge.scale import Scale
 
-__all__ = ["build", "category_values", "id_coords"]
+__all__ = [
+    "Decided",
+    "Tally",
+    "answer_list",
+    "answers",
+    "attributes",
+    "build",
+    "category_values",
+    "coordinates",
+    "cube",
+    "decide",
+    "described",
+    "id_coords",
+    "is_dense",
+    "keep",
+    "outcome_counts",
+    "rule_within",
+    "stacked_prob",
+    "warn_of",
+]
 
 _LARGEST_DENSE: Final = 1 << 32
 _DENSE_ANYWAY: Final = 1 << 24
 
 
+@dataclass(frozen=True)
+class Decided:
+    """What the raters, the scale and the categories of a table turned out to be.
+
+    Parameters
+    ----------
+    roles, identity : ndarray of text
+        Per rater.
+    declared : Declared
+    matched : Matched
+    prob : list
+        The categories of the columns of probabilities, in the order of the scale.
+    """
+
+    roles: npt.NDArray[Any]
+    identity: npt.NDArray[Any]
+    declared: Declared
+    matched: Matched
+    prob: list[Any] | None
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the labels."""
+        return self.matched.vocabulary.scale
+
+    def bare(self) -> Decided:
+        """Return the same without what is along rows, to be sent elsewhere."""
+        none = np.array([], dtype=self.matched.labels.dtype)
+        return replace(self, matched=replace(self.matched, labels=none, scores=None, coerced=Strange()))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Where every row went.
+
+    Parameters
+    ----------
+    read, present : int
+        Rows, and those of them that are not missing.
+    counts : mapping of outcome to int
+        Rows that were kept, by outcome; ``"answered"`` among them.
+    kept : int
+    cells : int
+        Cells with several answers.
+    """
+
+    read: int
+    present: int
+    counts: Mapping[str, int]
+    kept: int
+    cells: int = 0
+
+    @property
+    def attrs(self) -> dict[str, int]:
+        """The account of the rows, which adds up."""
+        return {
+            "rows_read": self.read,
+            "rows_answered": self.counts["answered"],
+            "rows_ca": self.counts["ca"],
+            "rows_invalid": self.counts["invalid"],
+            "rows_missing": self.read - self.present + self.counts["missing"],
+            "rows_duplicate_dropped": self.present - self.kept,
+        }
+
+
 def build(reading: Reading, options: Options, problems: Problems) -> xr.Dataset:
     """Judge dataset from what was read; every problem found so far and here is raised together."""
+    decided = decide(reading, options, problems)
+    matched = decided.matched
+    prob = stacked_prob(reading, decided)
+    kept = keep(reading, matched, prob, options.duplicates)
+    problem = repeat_problem(
+        kept.repeated,
+        kept.tied,
+        rule=rule_within(reading, options.duplicates),
+        continuous=matched.scores is not None,
+        describe=lambda rows, n: described(reading, rows, n),
+    )
+    if problem:
+        problems.add(problem)
+    problems.raise_if_any()
+
+    ids = dict(reading.ids)
+    if kept.replicate is not None:
+        count = int(kept.replicate.max(initial=0)) + 1
+        ids["replicate"] = Ids("replicate", kept.replicate, np.arange(count), "number")
+    dense = is_dense(ids, len(kept.rows), options.layout, problems)
+    coords, dropped = coordinates(reading, ids, decided)
+    data = answers(reading, matched, kept, prob)
+    variables, codes = (cube if dense else answer_list)(data, kept, ids, decided.scale)
+    ds = xr.Dataset(variables, coords=coords | codes)
+    final = matched.labels[kept.rows]
+    tally = Tally(
+        len(matched.labels), kept.n_present, outcome_counts(final), len(kept.rows), kept.repeated.n_cells
+    )
+    ds.attrs = attributes(reading, options, decided, tally)
+    warn_of(matched, tally, options, dropped)
+    return ds
+
+
+def decide(reading: Reading, options: Options, problems: Problems) -> Decided:
+    """Roles, identities and labels; raises every problem where one of them could not be read."""
     options.check(problems)
     raters = reading.ids.get("rater")
     roles = resolve_roles(
@@ -47,27 +168,22 @@ def build(reading: Reading, options: Options, problems: Problems) -> xr.Dataset:
     matched = match(reading, options.scale, declared, problems)
     if matched is None or roles is None or identity is None or not reading.complete:
         problems.fail()
-    prob = _ordered_prob(reading.prob, matched.vocabulary.scale, problems)
-    kept = _keep(reading, matched, prob, options, problems)
-    problems.raise_if_any()
+    prob = _ordered(reading.prob, matched.vocabulary.scale, problems)
+    return Decided(roles, identity, declared, matched, prob)
 
-    ids = dict(reading.ids)
-    if kept.replicate is not None:
-        count = int(kept.replicate.max(initial=0)) + 1
-        ids["replicate"] = Ids("replicate", kept.replicate, np.arange(count), "number")
-    dense = _is_dense(ids, len(kept.rows), options.layout, problems)
+
+def coordinates(
+    reading: Reading, ids: Mapping[str, Ids], decided: Decided
+) -> tuple[dict[str, Any], list[str]]:
+    """Ids, roles, covariates and categories, and sentences about the columns that have no place."""
     further = [name for name in reading.frame.columns if name not in reading.used]
     along = {dim: one for dim, one in reading.ids.items() if dim != reading.spread}
     placed, dropped = covariates(reading.frame, further, along)
-    coords = id_coords(ids) | {"role": ("rater", roles), "identity": ("rater", identity)} | placed
-    data = _values(reading, matched, kept, prob)
-    variables, codes = (_dense if dense else _sparse)(data, kept, ids, matched.vocabulary.scale)
-    if prob is not None:
-        coords["category"] = ("category", category_values(matched.vocabulary.scale))
-    ds = xr.Dataset(variables, coords=coords | codes)
-    ds.attrs = _attrs(reading, options, declared, matched, kept)
-    _warn(reading, matched, kept, options, dropped)
-    return ds
+    coords = id_coords(ids) | {"role": ("rater", decided.roles), "identity": ("rater", decided.identity)}
+    coords |= placed
+    if decided.prob is not None:
+        coords["category"] = ("category", category_values(decided.scale))
+    return coords, dropped
 
 
 def id_coords(ids: Mapping[str, Ids]) -> dict[str, Any]:
@@ -90,13 +206,8 @@ def category_values(scale: Scale) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------------- which rows
 
 
-def _keep(
-    reading: Reading,
-    matched: Matched,
-    prob: npt.NDArray[np.float64] | None,
-    options: Options,
-    problems: Problems,
-) -> Kept:
+def keep(reading: Reading, matched: Matched, prob: npt.NDArray[np.float64] | None, duplicates: str) -> Kept:
+    """Which rows count, of those that are not missing."""
     stated = matched.labels != MISSING
     if prob is not None:  # probabilities without a label say something too
         stated |= ~np.isnan(prob).all(axis=1)
@@ -105,27 +216,29 @@ def _keep(
     for dim, ids in reading.ids.items():
         cells *= len(ids)
         cells += reading.codes(dim) if stated.all() else reading.codes(dim)[present]
-
-    def describe(answers: npt.NDArray[np.intp]) -> str:
-        written = [shown(reading.written(answer)) for answer in answers.tolist()]
-        return f"{reading.place(int(answers[0]))}: {listing(written, most=4, show='str')}"
-
-    rule = options.duplicates
-    if "replicate" in reading.ids and rule == "replicate":
-        rule = "raise"  # the column says which replicate it is
     return keep_rows(
         present,
         cells,
         matched.labels[present],
         n_cells=math.prod(len(ids) for ids in reading.ids.values()),
-        rule=rule,
+        rule=rule_within(reading, duplicates),
         continuous=matched.scores is not None,
-        describe=describe,
-        problems=problems,
     )
 
 
-def _is_dense(ids: Mapping[str, Ids], n_answers: int, layout: str, problems: Problems) -> bool:
+def rule_within(reading: Reading, duplicates: str) -> str:
+    """The rule for several answers of one cell; where a column says the replicate, there are none."""
+    return "raise" if "replicate" in reading.ids and duplicates == "replicate" else duplicates
+
+
+def described(reading: Reading, rows: Sequence[int], n: int) -> str:
+    """Sentence part about the answers of one cell, of which some are at hand."""
+    written = [shown(reading.written(row)) for row in rows]
+    return f"{reading.place(rows[0])}: {listing([*written, *[''] * (n - len(rows))], most=4, show='str')}"
+
+
+def is_dense(ids: Mapping[str, Ids], n_answers: int, layout: str, problems: Problems) -> bool:
+    """Whether a cube is built, and not a list of answers."""
     n_cells = math.prod(len(one) for one in ids.values())
     if layout == "auto":
         return n_cells <= _DENSE_ANYWAY or (n_cells <= _LARGEST_DENSE and 20 * n_answers >= n_cells)
@@ -141,7 +254,7 @@ def _is_dense(ids: Mapping[str, Ids], n_answers: int, layout: str, problems: Pro
 # -------------------------------------------------------------------------------------------------- layouts
 
 
-def _values(
+def answers(
     reading: Reading, matched: Matched, kept: Kept, prob: npt.NDArray[np.float64] | None
 ) -> dict[str, npt.NDArray[Any]]:
     """What every answer carries, along the rows that were kept."""
@@ -156,10 +269,17 @@ def _values(
     return data
 
 
-def _ordered_prob(
-    prob: dict[Any, npt.NDArray[np.float64]] | None, scale: Scale, problems: Problems
-) -> npt.NDArray[np.float64] | None:
+def stacked_prob(reading: Reading, decided: Decided) -> npt.NDArray[np.float64] | None:
     """Probabilities along the categories of the scale: rows x categories."""
+    if reading.prob is None or decided.prob is None:
+        return None
+    return np.stack([reading.prob[category] for category in decided.prob], axis=1)
+
+
+def _ordered(
+    prob: dict[Any, npt.NDArray[np.float64]] | None, scale: Scale, problems: Problems
+) -> list[Any] | None:
+    """The columns of probabilities in the order of the scale."""
     if prob is None:
         return None
     codes = {category: scale.find(category) for category in prob}
@@ -170,10 +290,10 @@ def _ordered_prob(
         what += [f"leaves out {listing(absent)}"] if absent else []
         problems.add(f"`prob` needs one column for each category of {scale!r}; it {' and '.join(what)}.")
         return None
-    return np.stack([prob[category] for category in sorted(codes, key=lambda c: codes[c] or 0)], axis=1)
+    return sorted(prob, key=lambda category: codes[category] or 0)
 
 
-def _dense(
+def cube(
     data: Mapping[str, npt.NDArray[Any]],
     kept: Kept,
     ids: Mapping[str, Ids],
@@ -192,7 +312,7 @@ def _dense(
     return variables, {}
 
 
-def _sparse(
+def answer_list(
     data: Mapping[str, npt.NDArray[Any]],
     kept: Kept,
     ids: Mapping[str, Ids],
@@ -220,41 +340,39 @@ def _variable_attrs(name: str, scale: Scale) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ what is reported
 
 
-def _attrs(
-    reading: Reading, options: Options, declared: Declared, matched: Matched, kept: Kept
-) -> dict[str, Any]:
+def outcome_counts(labels: npt.NDArray[Any], weights: npt.NDArray[np.int64] | None = None) -> dict[str, int]:
+    """How many labels are answered, and how many have each outcome."""
+    each = np.ones(len(labels), dtype=np.int64) if weights is None else weights
+    counts = {name: int(each[labels == code].sum()) for name, code in OUTCOMES.items()}
+    return {"answered": int(each[labels >= 0].sum()), **counts}
+
+
+def attributes(reading: Reading, options: Options, decided: Decided, tally: Tally) -> dict[str, Any]:
     """Flat attributes: what was read, and where every row went."""
-    labels = matched.labels
-    final = labels[kept.rows]
-    counts = {name: int(np.count_nonzero(final == code)) for name, code in OUTCOMES.items()}
+    declared, coerced = decided.declared, decided.matched.coerced
     attrs: dict[str, Any] = {
         "source": reading.source,
         "columns": json.dumps(reading.columns, ensure_ascii=False, default=str),
         "codes": declared.to_json(),
         "normalise": ",".join(declared.steps),
         "duplicates": options.duplicates,
-        "rows_read": len(labels),
-        "rows_answered": int(np.count_nonzero(final >= 0)),
-        "rows_ca": counts["ca"],
-        "rows_invalid": counts["invalid"],
-        "rows_missing": len(labels) - kept.n_present + counts["missing"],
-        "rows_duplicate_dropped": kept.n_present - len(kept.rows),
+        **tally.attrs,
     }
     if declared.coerce:
-        attrs["rows_coerced"] = matched.coerced.total
-        listed = zip(matched.coerced.values[:20], matched.coerced.counts, strict=False)
+        attrs["rows_coerced"] = coerced.total
+        listed = zip(coerced.values[:20], coerced.counts, strict=False)
         told = [[shown(value), count] for value, count in listed]
         attrs["coerced"] = json.dumps(told, ensure_ascii=False)
     return attrs
 
 
-def _warn(reading: Reading, matched: Matched, kept: Kept, options: Options, dropped: list[str]) -> None:
-    n_dropped = kept.n_present - len(kept.rows)
+def warn_of(matched: Matched, tally: Tally, options: Options, dropped: list[str]) -> None:
+    """Warn of a scale that was inferred, and of what was left out."""
+    n_dropped = tally.present - tally.kept
     if n_dropped:
-        cells = counted(kept.n_cells, "cell")
         dropped = [
-            f"`duplicates={options.duplicates!r}` left out {n_dropped} of {len(matched.labels)} rows: "
-            f"{cells} had several labels.",
+            f"`duplicates={options.duplicates!r}` left out {n_dropped} of {tally.read} rows: "
+            f"{counted(tally.cells, 'cell')} had several labels.",
             *dropped,
         ]
     if matched.warning:

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xjudge._ingest import Problems, counted
+from xjudge._ingest import counted
 
-__all__ = ["RULES", "Kept", "keep_rows"]
+__all__ = ["RULES", "Kept", "Repeated", "all_distinct", "keep_rows", "repeat_problem"]
 
 RULES: Final = ("raise", "first", "last", "majority", "replicate")
 _SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Cells with several answers: how many, and the first of them.
+
+    Parameters
+    ----------
+    n_cells, n_rows : int
+    first : tuple of (rows, n)
+        Of the first five cells, in the order of their first rows: some row numbers, and how many there are.
+    """
+
+    n_cells: int = 0
+    n_rows: int = 0
+    first: tuple[tuple[tuple[int, ...], int], ...] = ()
+
+    def at(self, numbers: npt.NDArray[Any]) -> Repeated:
+        """Return the same cells with other numbers for their rows."""
+        first = tuple((tuple(numbers[list(rows)].tolist()), n) for rows, n in self.first)
+        return Repeated(self.n_cells, self.n_rows, first)
+
+    @classmethod
+    def together(cls, parts: Iterable[Repeated]) -> Repeated:
+        """Return the cells of several parts of a table."""
+        listed = list(parts)
+        first = sorted(cell for part in listed for cell in part.first)[:_SHOWN]
+        return cls(sum(part.n_cells for part in listed), sum(part.n_rows for part in listed), tuple(first))
 
 
 @dataclass(frozen=True)
@@ -30,17 +58,18 @@ class Kept:
         The cell of each such row; under the rule ``"replicate"`` with the replicate as its last part.
     n_present : int
         Rows before the rule.
-    n_cells : int
-        Cells with several answers.
     replicate : ndarray of int, optional
         Under the rule ``"replicate"``, per kept row the how-manieth answer of its cell it is.
+    repeated, tied : Repeated
+        Cells with several answers, and those of them where the majority is not unique.
     """
 
     rows: npt.NDArray[np.intp]
     cells: npt.NDArray[np.int64]
     n_present: int
-    n_cells: int
     replicate: npt.NDArray[np.intp] | None = None
+    repeated: Repeated = field(default_factory=Repeated)
+    tied: Repeated = field(default_factory=Repeated)
 
 
 def keep_rows(
@@ -51,8 +80,6 @@ def keep_rows(
     n_cells: int,
     rule: str,
     continuous: bool,
-    describe: Callable[[npt.NDArray[np.intp]], str],
-    problems: Problems,
 ) -> Kept:
     """Apply the rule to rows that are not missing.
 
@@ -69,59 +96,86 @@ def keep_rows(
     rule : {"raise", "first", "last", "majority", "replicate"}
     continuous : bool
         Whether labels stand for scores, which have no majority.
-    describe : callable
-        Sentence part about the rows of one cell: item, rater, criterion and labels as written.
-    problems : Problems
     """
-    if rule != "replicate" and _all_distinct(cells, n_cells):
-        return Kept(present, cells, len(present), 0)
+    if rule != "replicate" and all_distinct(cells, n_cells):
+        return Kept(present, cells, len(present))
     order = np.argsort(cells, kind="stable")
     ordered = cells[order]
     is_first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
     starts = np.flatnonzero(is_first)
     sizes = np.diff(np.append(starts, len(ordered)))
-    several = np.flatnonzero(sizes > 1)
 
-    def told(groups: npt.NDArray[np.intp]) -> str:
-        by_row = groups[np.argsort(order[starts[groups]])]
-        parts = []
-        for group in by_row[:_SHOWN]:
-            rows = order[starts[group] : starts[group] + sizes[group]]
-            parts.append(describe(present[rows]))
-        more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
-        return "; ".join(parts) + more
+    def told(groups: npt.NDArray[np.intp]) -> Repeated:
+        by_row = groups[np.argsort(order[starts[groups]])][:_SHOWN]
+        some = [order[starts[group] : starts[group] + min(sizes[group], _SHOWN)] for group in by_row]
+        first = tuple(
+            (tuple(present[rows].tolist()), int(sizes[group]))
+            for rows, group in zip(some, by_row, strict=True)
+        )
+        return Repeated(len(groups), int(sizes[groups].sum()), first)
 
+    repeated = told(np.flatnonzero(sizes > 1))
     if rule == "replicate":
         position = np.arange(len(ordered)) - np.repeat(starts, sizes)
         replicate = np.empty(len(ordered), dtype=np.intp)
         replicate[order] = position
         cells = cells * (int(position.max(initial=0)) + 1) + replicate
-        return Kept(present, cells, len(present), len(several), replicate)
-    if rule == "raise":
-        problems.add(
-            f"{counted(len(several), 'cell')} {'has' if len(several) == 1 else 'have'} more than one label "
-            f"({int(sizes[several].sum())} rows): {told(several)}. Say which counts: "
+        return Kept(present, cells, len(present), replicate, repeated)
+    chosen = order[starts + sizes - 1 if rule == "last" else starts]
+    tied = Repeated()
+    if rule == "majority" and not continuous:
+        leading, undecided = _majority(np.repeat(np.arange(len(starts)), sizes), labels[order])
+        chosen = order[leading]
+        tied = told(undecided)
+    chosen = np.sort(chosen)
+    return Kept(present[chosen], cells[chosen], len(present), None, repeated, tied)
+
+
+def repeat_problem(
+    repeated: Repeated,
+    tied: Repeated,
+    *,
+    rule: str,
+    continuous: bool,
+    describe: Callable[[tuple[int, ...], int], str],
+) -> str:
+    """Sentence about cells with several answers that the rule does not settle; empty where it does.
+
+    Parameters
+    ----------
+    repeated, tied : Repeated
+    rule : {"raise", "first", "last", "majority", "replicate"}
+    continuous : bool
+    describe : callable
+        Sentence part about the rows of one cell and how many there are: item, rater, criterion and labels
+        as written.
+    """
+
+    def told(cells: Repeated) -> str:
+        more = f"; and {cells.n_cells - _SHOWN} more" if cells.n_cells > _SHOWN else ""
+        return "; ".join(describe(rows, n) for rows, n in cells.first) + more
+
+    if rule == "raise" and repeated.n_cells:
+        return (
+            f"{counted(repeated.n_cells, 'cell')} {'has' if repeated.n_cells == 1 else 'have'} more than one "
+            f"label ({repeated.n_rows} rows): {told(repeated)}. Say which counts: "
             "`duplicates='first'`, 'last', 'majority' or 'replicate'."
         )
-    chosen = order[starts + sizes - 1 if rule == "last" else starts]
-    if rule == "majority" and continuous:
-        problems.add(
+    if rule == "majority" and continuous and repeated.n_cells:
+        return (
             "`duplicates='majority'` counts equal labels, and a continuous scale has scores; use 'first', "
-            f"'last' or 'replicate'. See {told(several)}."
+            f"'last' or 'replicate'. See {told(repeated)}."
         )
-    elif rule == "majority":
-        leading, tied = _majority(np.repeat(np.arange(len(starts)), sizes), labels[order])
-        chosen = order[leading]
-        if len(tied):
-            problems.add(
-                f"`duplicates='majority'` has no winner in {counted(len(tied), 'cell')}: "
-                f"{told(tied)}. Use 'first', 'last' or 'replicate'."
-            )
-    chosen = np.sort(chosen)
-    return Kept(present[chosen], cells[chosen], len(present), len(several))
+    if rule == "majority" and tied.n_cells:
+        return (
+            f"`duplicates='majority'` has no winner in {counted(tied.n_cells, 'cell')}: "
+            f"{told(tied)}. Use 'first', 'last' or 'replicate'."
+        )
+    return ""
 
 
-def _all_distinct(cells: npt.NDArray[np.int64], n_cells: int) -> bool:
+def all_distinct(cells: npt.NDArray[np.int64], n_cells: int) -> bool:
+    """Whether no cell, of ``n_cells`` that there could be, stands twice."""
     if len(cells) > n_cells:
         return False
     if n_cells <= max(1 << 24, 8 * len(cells)):

@@ -117,7 +117,8 @@ def read_frame(df: Any) -> pd.DataFrame:
     """
     if hasattr(df, "__dask_graph__") and hasattr(df, "columns"):
         raise StructureError(
-            "This is a dask dataframe; its labels are read in one piece. Call `.compute()` on it first."
+            "This is a dask dataframe, which only xj.from_long reads part by part; call `.compute()` on it "
+            "first."
         )
     if not isinstance(df, pd.DataFrame):
         if not hasattr(df, "__arrow_c_stream__") or isinstance(df, pd.Series):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -141,11 +141,11 @@ class Vocabulary:
             self.categories[key] = code
         self.kinds = {kind for kind, _ in self.categories}
 
-    def match(self, column: Encoded) -> npt.NDArray[np.int64]:
+    def match(self, column: Encoded, kinds: set[str] | None = None) -> npt.NDArray[np.int64]:
         """Code per distinct value of a column, then the code of its nulls; ``UNKNOWN`` where there is none.
 
         Nulls are missing unless they are declared otherwise. On a continuous scale a finite number is
-        answered, code 0.
+        answered, code 0. ``kinds`` are those of the whole column, where this is a part of it.
         """
         null = self.declared.codes.get(("null", None), MISSING)
         if self.scale.kind == "continuous":
@@ -153,7 +153,7 @@ class Vocabulary:
         if column.values.dtype.kind in "iuf" and len(column.values) > _MANY:
             return np.append(self._numbers(column.values), null)
         keys = [self.declared.key(value) for value in column.values]
-        bridge = self._bridge(keys)
+        bridge = self._bridge(self.kinds_of(keys) if kinds is None else kinds)
         targets = [self._target(key, bridge) for key in keys]
         return np.array([*targets, null], dtype=np.int64)
 
@@ -175,9 +175,12 @@ class Vocabulary:
             return OUTCOMES["invalid"] if self.declared.coerce else UNKNOWN
         return code
 
-    def _bridge(self, keys: Sequence[Key]) -> dict[Key, Key]:
+    def kinds_of(self, keys: Iterable[Key]) -> set[str]:
+        """Kinds of the values that are not declared."""
+        return {kind for kind, value in keys if (kind, value) not in self.declared.codes}
+
+    def _bridge(self, kinds: set[str]) -> dict[Key, Key]:
         """0 and 1 for False and True, for a column of one kind where the scale has the other kind alone."""
-        kinds = {kind for kind, value in keys if (kind, value) not in self.declared.codes}
         numbers = [("number", 0), ("number", 1)]
         booleans = [("boolean", False), ("boolean", True)]
         for have, want in ((booleans, numbers), (numbers, booleans)):

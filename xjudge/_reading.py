@@ -19,8 +19,9 @@ from xjudge._unknown import Strange, unknown_problem
 from xjudge.codes import OUTCOMES
 from xjudge.errors import listing
 from xjudge.scale import Scale
+from xjudge.schema import row_listing
 
-__all__ = ["Matched", "Options", "Reading", "match"]
+__all__ = ["Matched", "Options", "Reading", "label_kinds", "match"]
 
 _LISTED: Final = 1000
 _LAYOUTS: Final = ("dense", "sparse", "auto")
@@ -82,6 +83,10 @@ class Reading:
         Along the rows.
     complete : bool
         Whether every column that was asked for could be read.
+    rows : ndarray of int, optional
+        Where the rows of the frame stand in the whole table, where they are a part of it.
+    weights : ndarray of int, optional
+        How many rows of the whole table each row stands for with its label.
     """
 
     source: str
@@ -97,6 +102,8 @@ class Reading:
     confidence: npt.NDArray[np.float64] | None = None
     prob: dict[Any, npt.NDArray[np.float64]] | None = None
     complete: bool = True
+    rows: npt.NDArray[np.int64] | None = None
+    weights: npt.NDArray[np.int64] | None = None
 
     @property
     def width(self) -> int:
@@ -115,6 +122,10 @@ class Reading:
         column = self.labels[answer % self.width]
         code = column.codes[answer // self.width]
         return None if code == NULL else plain(column.values[code])
+
+    def row_numbers(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.integer[Any]]:
+        """Numbers of rows in the whole table, for messages."""
+        return rows if self.rows is None else self.rows[rows]
 
     def place(self, answer: int) -> str:
         """Item, rater and criterion of an answer, for messages."""
@@ -153,8 +164,17 @@ class Matched:
     warning: str
 
 
-def match(reading: Reading, scale: Scale | None, declared: Declared, problems: Problems) -> Matched | None:
-    """Match the labels of every column; ``None`` where they or the scale could not be read."""
+def match(
+    reading: Reading,
+    scale: Scale | None,
+    declared: Declared,
+    problems: Problems,
+    kinds: set[str] | None = None,
+) -> Matched | None:
+    """Match the labels of every column; ``None`` where they or the scale could not be read.
+
+    ``kinds`` are those of the whole column, where the reading is a part of it.
+    """
     if not reading.labels or not isinstance(scale, Scale | None):
         return None
     override = _override(reading, problems)
@@ -167,7 +187,7 @@ def match(reading: Reading, scale: Scale | None, declared: Declared, problems: P
         if scale is None:
             return None
     vocabulary = Vocabulary(scale, declared, problems)
-    targets = [vocabulary.match(column) for column in columns]
+    targets = [vocabulary.match(column, kinds) for column in columns]
     dtype = np.promote_types(scale.dtype, np.int8)
     codes = [
         target.astype(dtype, copy=False)[column.codes]
@@ -177,11 +197,13 @@ def match(reading: Reading, scale: Scale | None, declared: Declared, problems: P
     if override is not None:
         labels = np.where(override == 0, labels, override.astype(dtype))
         _check_answered(reading, labels, problems)
-    unknown = _strange(columns, targets, UNKNOWN)
+    unknown = _strange(columns, targets, UNKNOWN, reading.weights)
     if unknown.total:
-        where = reading.place(unknown.first) if reading.complete else f"row {unknown.first // reading.width}"
+        row = reading.row_numbers(np.array([unknown.first // reading.width]))[0]
+        where = reading.place(unknown.first) if reading.complete else f"row {row}"
         problems.vocabulary.append(unknown_problem(unknown, vocabulary, where))
-    coerced = _strange(columns, targets, OUTCOMES["invalid"]) if declared.coerce else Strange()
+    invalid = OUTCOMES["invalid"]
+    coerced = _strange(columns, targets, invalid, reading.weights) if declared.coerce else Strange()
     scores = None
     if scale.kind == "continuous":
         parts = [vocabulary.scores(column) for column in columns]
@@ -189,7 +211,19 @@ def match(reading: Reading, scale: Scale | None, declared: Declared, problems: P
     return Matched(vocabulary, labels, scores, coerced, warning)
 
 
-def _strange(columns: list[Encoded], targets: list[npt.NDArray[np.int64]], code: int) -> Strange:
+def label_kinds(reading: Reading, vocabulary: Vocabulary) -> set[str]:
+    """Kinds of the labels that are read and not declared, of a table with one column of labels."""
+    override = _override(reading, Problems())
+    column = reading.labels[0] if override is None else reading.labels[0].only(override == 0)
+    return vocabulary.kinds_of(map(vocabulary.declared.key, column.values))
+
+
+def _strange(
+    columns: list[Encoded],
+    targets: list[npt.NDArray[np.int64]],
+    code: int,
+    weights: npt.NDArray[np.int64] | None,
+) -> Strange:
     """Values that were matched to a code no declaration leads to: unknown, or coerced to invalid."""
     found: dict[tuple[str, str], tuple[Any, int]] = {}
     n_distinct = total = 0
@@ -198,7 +232,9 @@ def _strange(columns: list[Encoded], targets: list[npt.NDArray[np.int64]], code:
         strange = np.flatnonzero(target[:-1] == code)
         if not len(strange):
             continue
-        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))[strange]
+        there = column.codes >= 0
+        each = None if weights is None else weights[there]
+        counts = np.bincount(column.codes[there], weights=each, minlength=len(column.values))[strange]
         first = min(first, int(np.argmax(np.isin(column.codes, strange))) * len(columns) + place)
         total += int(counts.sum())
         n_distinct += len(strange)
@@ -231,10 +267,11 @@ def _check_answered(reading: Reading, labels: npt.NDArray[np.signedinteger], pro
     status = reading.status
     assert status is not None
     answered = [code for code, value in enumerate(status.values) if value == "answered"]
-    lacking = np.isin(status.codes, answered) & (labels < 0) & (labels != UNKNOWN)
-    if lacking.any():
-        rows = listing(np.flatnonzero(lacking), show="str")
+    lacking = np.flatnonzero(np.isin(status.codes, answered) & (labels < 0) & (labels != UNKNOWN))
+    total = len(lacking) if reading.weights is None else int(reading.weights[lacking].sum())
+    if total:
+        rows = row_listing(reading.row_numbers(lacking), total)
         problems.add(
-            f"`status` says 'answered' in {counted(int(lacking.sum()), 'row')} without a category: row "
+            f"`status` says 'answered' in {counted(total, 'row')} without a category: row "
             f"{rows} (counted from 0)."
         )

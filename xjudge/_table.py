@@ -11,7 +11,7 @@ import pandas as pd
 
 from xjudge._ids import Ids, read_ids
 from xjudge._ingest import Encoded, Problems, encode
-from xjudge.schema import column_names, long_problems, named_columns
+from xjudge.schema import Nulls, column_names, long_problems, named_columns
 
 __all__ = ["Table"]
 
@@ -25,14 +25,21 @@ class Table:
     ids : dict of dim to column names
     others : dict of argument to column names
     problems : Problems
+    nulls : mapping, optional
+        The nulls of the whole table, where ``frame`` is a part of it.
     """
 
     def __init__(
-        self, frame: pd.DataFrame, ids: dict[str, Any], others: dict[str, Any], problems: Problems
+        self,
+        frame: pd.DataFrame,
+        ids: dict[str, Any],
+        others: dict[str, Any],
+        problems: Problems,
+        nulls: Nulls | None = None,
     ) -> None:
         arguments = ids | others
         names = {argument: column_names(value) for argument, value in arguments.items()}
-        found = long_problems(frame, ids=ids, others=others)
+        found = long_problems(frame, ids=ids, others=others, nulls=nulls)
         for sentence in (sentence for sentences in found.values() for sentence in sentences):
             problems.add(sentence)
         self.problems = problems

@@ -15,13 +15,15 @@ import xarray as xr
 
 from xjudge._assemble import build
 from xjudge._counts import from_counts
+from xjudge._from_long import LongColumns, read_long
 from xjudge._ingest import Problems, read_frame
 from xjudge._join import HOWS, holds_labels, join_columns, join_datasets, joined_dims, options_from
+from xjudge._lazy_frames import is_lazy_frame
 from xjudge._long import to_long
-from xjudge._reading import Options, Reading
+from xjudge._long_lazy import from_lazy_long
+from xjudge._reading import Options
 from xjudge._roles import IDENTITIES
 from xjudge._spread import from_spread
-from xjudge._table import Table
 from xjudge.errors import StructureError, listing
 from xjudge.scale import Scale
 from xjudge.view import as_dataset
@@ -62,7 +64,8 @@ def from_long(
     Parameters
     ----------
     df : DataFrame
-        pandas, polars, or anything with an Arrow stream. Index levels count as columns.
+        pandas, polars, or anything with an Arrow stream. Index levels count as columns. A dask dataframe
+        is read part by part and gives a lazy dataset (see Notes).
     item, rater, criterion : column name or list of column names
         Where the ids stand. Several columns make one compound id, joined with ``|``; the columns are kept
         as coordinates. Without ``criterion`` the dataset has no such dim.
@@ -106,7 +109,8 @@ def from_long(
         beside it, ``prob`` and ``confidence`` where given. Ids, ``role``, ``identity`` and further columns
         are coordinates: a column that is constant within each item lives on ``item``, else within each
         rater on ``rater``, else within each criterion on ``criterion``. Order along every dim is that of
-        first appearance. The attributes say what was read and where every row went.
+        first appearance (of a dask dataframe see Notes). The attributes say what was read and where every
+        row went.
 
     Raises
     ------
@@ -126,6 +130,26 @@ def from_long(
     -----
     One scatter of factor codes; cost and memory are linear in the rows plus the cells of the cube.
 
+    Of a **dask dataframe** the same arguments give the same dataset, errors and warnings as
+    ``from_long(df.compute())``, with lazy variables. Nothing ever holds the whole frame: the first of the
+    computes below thins every partition to the rows that decide about ids, scale, roles and covariates
+    (about one for each item), and ids and covariates are then in memory, as coordinates are.
+
+    * Where every item stands in one partition alone, which is checked, nothing is shuffled: **one compute**,
+      and later each partition scatters its own labels when they are asked for. Items stand in order of first
+      appearance.
+    * Where an item stands in several partitions, the rows go through one shuffle by a hash of their item, by
+      the method that dask is set to: **two computes**, and a further shuffle when labels are asked for. Items
+      then stand in the order of that hash, within one hash in order of first appearance; the order depends on
+      the ids and the number of partitions alone. Every other dim has the order of first appearance.
+    * Where a cell has several labels, a second compute says which rows count; an error about them reads the
+      partitions that hold the first five such cells once more.
+
+    A cube has chunks along ``item`` alone, all of one size but the last, about as large as a partition and
+    between 1 and 64 MiB of codes; the chunks of the sparse layout are the partitions. A frame that gives
+    other rows when it is read again is refused then. Write the dataset to a store once instead of asking for
+    its labels several times: each time the frame is read anew.
+
     Examples
     --------
     >>> import pandas as pd
@@ -142,8 +166,7 @@ def from_long(
            [-2,  1]], dtype=int8)
     """
     problems = Problems()
-    frame = read_frame(df)
-    columns = _given(item=item, rater=rater, criterion=criterion, replicate=replicate)
+    ids = _given(item=item, rater=rater, criterion=criterion, replicate=replicate)
     others = {"label": label, **_given(status=status, confidence=confidence)}
     if _is_column(role):
         others["role"] = role
@@ -154,27 +177,13 @@ def from_long(
         prob = None
     if prob is not None:
         others["prob"] = list(prob.values())
-    table = Table(frame, columns, others, problems)
-    labels = table.encoded("label")
-    reading = Reading(
-        source="long",
-        frame=frame,
-        ids=table.ids,
-        spread=None,
-        labels=[] if labels is None else [labels],
-        used=table.used,
-        columns=columns | others,
-        role=table.encoded("role"),
-        identity=table.encoded("identity"),
-        status=table.encoded("status"),
-        confidence=table.numbers("confidence", confidence),
-        prob=table.number_columns("prob", prob),
-        complete=table.complete,
-    )
+    columns = LongColumns(ids, others, prob)
     options = Options(
         role, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout, identity
     )
-    return build(reading, options, problems)
+    if is_lazy_frame(df):
+        return from_lazy_long(df, columns, options, problems)
+    return build(read_long(read_frame(df), columns, problems, None), options, problems)
 
 
 def from_wide(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,23 @@ import xarray as xr
 from xjudge.errors import StructureError, listing
 from xjudge.scale import Scale
 
-__all__ = ["check_dataset", "check_long", "column_names", "frame_problems", "long_problems", "named_columns"]
+__all__ = [
+    "Nulls",
+    "check_dataset",
+    "check_long",
+    "column_names",
+    "column_problems",
+    "frame_problems",
+    "long_problems",
+    "named_columns",
+    "row_listing",
+]
 
+Nulls = Mapping[Hashable, tuple[int, int, Sequence[int]]]
+"""Per id column with nulls, where the frame at hand is a part of a larger one: how many nulls the whole
+column has, how many rows, and the first rows of them."""
+
+_SHOWN_ROWS = 3
 _ID_KINDS = {
     **dict.fromkeys(["string", "empty"], "text"),
     **dict.fromkeys(["integer", "floating", "mixed-integer-float", "decimal"], "number"),
@@ -82,19 +97,25 @@ def check_long(
 
 def frame_problems(df: pd.DataFrame) -> list[str]:
     """Return what makes a frame unreadable as a whole: column levels, repeated names, no rows."""
-    if df.columns.nlevels > 1:
+    problems = column_problems(df.columns)
+    return problems if problems or len(df) else ["The frame has no rows, so there are no labels to read."]
+
+
+def column_problems(columns: pd.Index[Any]) -> list[str]:
+    """Return what makes columns unreadable as a whole: several levels, repeated names."""
+    if columns.nlevels > 1:
         return [
             "The columns have several levels; give them one, e.g. "
             '`df.columns = ["_".join(map(str, name)) for name in df.columns]`.'
         ]
-    repeated = df.columns[df.columns.duplicated()].unique().tolist()
+    repeated = columns[columns.duplicated()].unique().tolist()
     if repeated:
         return [f"Column names are repeated: {listing(repeated)}. Give each column a name of its own."]
-    return [] if len(df) else ["The frame has no rows, so there are no labels to read."]
+    return []
 
 
 def long_problems(
-    df: pd.DataFrame, *, ids: Mapping[str, Any], others: Mapping[str, Any]
+    df: pd.DataFrame, *, ids: Mapping[str, Any], others: Mapping[str, Any], nulls: Nulls | None = None
 ) -> dict[Hashable, list[str]]:
     """Return the problems of the columns that are named, per column.
 
@@ -106,6 +127,8 @@ def long_problems(
         Columns that hold ids.
     others : mapping of argument to column name
         Columns that only have to exist.
+    nulls : mapping, optional
+        The nulls of the whole table, where ``df`` is a part of it.
     """
     import pandera.pandas as pa
     from pandera.errors import SchemaErrors
@@ -134,7 +157,7 @@ def long_problems(
         for failure in error.schema_errors:
             absent = failure.reason_code.name == "COLUMN_NOT_IN_DATAFRAME"
             name = failure.failure_cases if absent else failure.schema.name
-            sentence = _long_sentence(df, looked_at, name, roles, failure.reason_code.name)
+            sentence = _long_sentence(df, looked_at, name, roles, failure.reason_code.name, nulls)
             if sentence not in problems.setdefault(name, []):
                 problems[name].append(sentence)
     return problems
@@ -156,8 +179,19 @@ def named_columns(df: pd.DataFrame, names: Mapping[Hashable, Any]) -> pd.DataFra
     return frame
 
 
+def row_listing(rows: Iterable[Any], total: int) -> str:
+    """The first row numbers of several, where not all of them may be at hand, and how many more there are."""
+    shown = list(rows)[:_SHOWN_ROWS]
+    return listing([*shown, *[""] * (total - len(shown))], show="str")
+
+
 def _long_sentence(
-    df: pd.DataFrame, looked_at: pd.DataFrame, name: Hashable, roles: Mapping[Hashable, str], code: str
+    df: pd.DataFrame,
+    looked_at: pd.DataFrame,
+    name: Hashable,
+    roles: Mapping[Hashable, str],
+    code: str,
+    nulls: Nulls | None,
 ) -> str:
     if code == "COLUMN_NOT_IN_DATAFRAME":
         known = [*df.columns, *(level for level in df.index.names if level is not None)]
@@ -165,12 +199,15 @@ def _long_sentence(
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return f"`{roles[name]}`: there is no column {name!r}; the frame has {listing(known, most=12)}.{hint}"
     series = looked_at[name]
-    null = series.isna().to_numpy()
     if code == "SERIES_CONTAINS_NULLS":
-        rows = listing(null.nonzero()[0], show="str")
+        null = series.isna().to_numpy()
+        rows: Sequence[int] = null.nonzero()[0].tolist()
+        total, length = len(rows), len(null)
+        if nulls is not None:
+            total, length, rows = nulls[name]
         return (
-            f"Column {name!r} ({roles[name]}) has no id in {int(null.sum())} of {len(null)} rows: row {rows} "
-            "(counted from 0). Fill the ids or drop those rows."
+            f"Column {name!r} ({roles[name]}) has no id in {total} of {length} rows: row "
+            f"{row_listing(rows, total)} (counted from 0). Fill the ids or drop those rows."
         )
     return f"Column {name!r} ({roles[name]}) {_kind_problem(series)}"
 
