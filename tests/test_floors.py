@@ -43,6 +43,9 @@ ROOMS: dict[str, Room] = {
     "scale": Room(1),
     "statistics": Room(1, FRONT),
     "statistics._intervals": Room(1, -1),
+    "statistics._fast": Room(1, -3),
+    "statistics._kernels": Room(1, -2),
+    "statistics._rows": Room(1, -1),
     "statistics.weights": Room(1, 0),
     "statistics.counts": Room(1, 0),
     "statistics.units": Room(1, 1),
@@ -61,12 +64,15 @@ ROOMS: dict[str, Room] = {
     "statistics._adjust_coverage": Room(1, 2),
     "statistics.adjust": Room(1, 4),
     "statistics.selective": Room(1, 4),
+    "statistics.answers": Room(1, 1),
+    "statistics.shrinkage": Room(1, 1),
     "protocol": Room(2),
     "lazy": Room(2),
     "_lazy_frames": Room(2),
     "schema": Room(2),
     "_sparse": Room(2.4),
     "view": Room(2.5),
+    "_layouts": Room(3),
     "build": Room(3),
     "outcomes": Room(3),
     "columns": Room(3),
@@ -88,6 +94,8 @@ ROOMS: dict[str, Room] = {
     "labelled._panel_pass": Room(4, 5),
     "labelled._panel_resample": Room(4, 5.5),
     "labelled.planning": Room(4, 6),
+    "labelled.dependence": Room(4, 6),
+    "labelled.geometry": Room(4, 6),
     "labelled.agreement": Room(4, 6),
     "labelled.reliability": Room(4, 6),
     "labelled.compare": Room(4, 6),
@@ -105,6 +113,7 @@ ROOMS: dict[str, Room] = {
     "labelled.spread": Room(4, 6),
     "labelled.stability": Room(4, 6),
     "labelled.slices": Room(4, 6),
+    "labelled.crowds": Room(4, 6),
     "rebuilding": Room(5),
     "gate": Room(5),
     "io": Room(5, FRONT),
@@ -122,7 +131,8 @@ LENDERS: dict[str, tuple[str, ...]] = {
     "scipy": ("*",),
     "dask": ("lazy", "_lazy_frames"),
     "pandera": ("schema",),
-    "numba": ("statistics._panel_fast",),
+    "numba": ("statistics._fast", "statistics._panel_fast"),
+    "llvmlite": ("statistics._fast",),
     "pyarrow": ("_ingest", "io"),
     "zarr": ("io",),
     "h5netcdf": ("io",),
@@ -131,7 +141,7 @@ LENDERS: dict[str, tuple[str, ...]] = {
 }
 
 # Rooms that import a package at their top, and so may themselves be imported only inside functions.
-LOADED_APART = {"statistics._panel_fast": "numba", "testing": "hypothesis"}
+LOADED_APART = {"statistics._fast": "numba", "statistics._panel_fast": "numba", "testing": "hypothesis"}
 
 # ------------------------------------------------------------------------------------------------ the checker
 

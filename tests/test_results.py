@@ -43,6 +43,8 @@ RESULTS: dict[str, Any] = {
     "compare": lambda ds: quiet(xj.compare, ds, "j1", "j2"),
     "rank": lambda ds: quiet(xj.rank, ds, n_resamples=50),
     "spread": lambda ds: xj.spread(RESULTS["sweep"](ds)),
+    "pair_agreement": lambda ds: quiet(xj.pair_agreement, ds, tables=True),
+    "rater_agreement": lambda ds: quiet(xj.rater_agreement, ds, reference="majority", protocol=MICRO),
     "mean_pairwise": lambda ds: quiet(xj.mean_pairwise, quiet(xj.agreement, ds, raters="humans")),
     "coverage_bounds": lambda ds: quiet(xj.coverage_bounds, ds, n_resamples=50),
     "breakdown": lambda ds: quiet(xj.breakdown, ds, "accuracy", 0.3),

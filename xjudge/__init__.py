@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from xjudge import statistics
+from xjudge._layouts import to_dense, to_sparse
 from xjudge.accessor import register as _register
 from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide, join, to_long
 from xjudge.errors import (
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
     from xjudge.labelled.agreement import agreement, sweep, tables
     from xjudge.labelled.bounds import breakdown, coverage_bounds
     from xjudge.labelled.compare import compare, constant
+    from xjudge.labelled.crowds import pair_agreement, rater_agreement
+    from xjudge.labelled.dependence import panel_dependence
     from xjudge.labelled.disagreements import disagreements
+    from xjudge.labelled.geometry import panel_geometry
     from xjudge.labelled.loo import alt_test, loo_validate
     from xjudge.labelled.panel import effective_size, partial
     from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
@@ -77,12 +81,16 @@ _LATER = {
     "load_example": "xjudge.simulation",
     "loo_validate": "xjudge.labelled.loo",
     "mean_pairwise": "xjudge.labelled.spread",
+    "pair_agreement": "xjudge.labelled.crowds",
     "panel_curve": "xjudge.labelled.subpanels",
+    "panel_dependence": "xjudge.labelled.dependence",
+    "panel_geometry": "xjudge.labelled.geometry",
     "panel_vote": "xjudge.labelled.voting",
     "partial": "xjudge.labelled.panel",
     "plan_overlap": "xjudge.labelled.planning",
     "prevalence": "xjudge.labelled.adjust",
     "rank": "xjudge.labelled.ranking",
+    "rater_agreement": "xjudge.labelled.crowds",
     "rebuild": "xjudge.rebuilding",
     "reliability": "xjudge.labelled.reliability",
     "risk_coverage": "xjudge.labelled.selective",
@@ -138,12 +146,16 @@ __all__ = [
     "mean_pairwise",
     "merge",
     "one_of",
+    "pair_agreement",
     "panel_curve",
+    "panel_dependence",
+    "panel_geometry",
     "panel_vote",
     "partial",
     "plan_overlap",
     "prevalence",
     "rank",
+    "rater_agreement",
     "rates",
     "rebuild",
     "recode_to",
@@ -159,7 +171,9 @@ __all__ = [
     "sweep",
     "tables",
     "tidy",
+    "to_dense",
     "to_long",
+    "to_sparse",
     "validate",
     "weighted_share",
     "wrong_decision_rate",

@@ -17,24 +17,28 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.codes import MISSING
+from xjudge._answer_blocks import PLACE, Cells, Checked, Pack, Sizes, Within, ranks
+from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 from xjudge.lazy import (
     answers_to_items,
     in_chunks,
     is_lazy,
+    map_items,
     metadata_values,
     whole_items,
 )
 
-__all__ = ["FEW_RATERS", "Answers", "answer_problems", "code_attrs", "ranks"]
+__all__ = ["DIMS", "FEW_RATERS", "Answers", "answer_problems", "code_attrs", "ranks"]
 
 Ints = npt.NDArray[np.int64]
 
 FEW_RATERS: Final = 64
 """Raters up to which each gets a column of its own."""
 
-_CELL_DIMS: Final = ("criterion", "replicate")
+DIMS: Final = ("item", "rater", "criterion", "replicate")
+"""The dims of an answer."""
+
 _HELD: Final = 1 << 28
 """Cells of columns and places that are held in memory; above, they are made block by block."""
 _BLOCK: Final = 1 << 24
@@ -50,28 +54,6 @@ def code_attrs(dim: str, n_ids: int, raters_per_item: int | None = None) -> dict
     if raters_per_item is not None:
         attrs["raters_per_item"] = int(raters_per_item)
     return attrs
-
-
-def ranks(item: npt.NDArray[Any], rater: npt.NDArray[Any]) -> tuple[Ints, bool]:
-    """Place of each rater among those of the item, from 0, and whether answers were in order of raters.
-
-    ``item`` is sorted; a rater who answers an item several times (its criteria) has one place.
-    """
-    if not len(item):
-        return np.zeros(0, dtype=np.int64), True
-    key = item.astype(np.int64) * (int(rater.max()) + 1) + rater
-    ordered = bool((key[1:] >= key[:-1]).all())
-    order = None if ordered else np.argsort(key, kind="stable")
-    key = key if order is None else key[order]
-    group = np.cumsum(np.append(False, key[1:] != key[:-1]))
-    of_item = item if order is None else item[order]
-    is_first = np.append(True, of_item[1:] != of_item[:-1])
-    found = group - np.maximum.accumulate(np.where(is_first, group, 0))
-    if order is not None:
-        back = np.empty_like(found)
-        back[order] = found
-        found = back
-    return found, ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +82,7 @@ class Answers:
         StructureError
             Everything that is wrong with codes and tables, in one message.
         """
-        dims = ["item", "rater", *(dim for dim in _CELL_DIMS if f"{dim}_code" in ds.variables)]
+        dims = ["item", "rater", *(dim for dim in DIMS[2:] if f"{dim}_code" in ds.variables)]
         problems = [problem for dim in dims for problem in _code_problems(ds, dim)]
         if ds["label"].dims != ("answer",):
             problems.append(
@@ -135,13 +117,27 @@ class Answers:
         """Codes of item, rater and cells, then the values, in chunks of whole items."""
         return whole_items([*self.codes.values(), *values], self.codes["item"])
 
+    def listed(self, population: npt.NDArray[np.bool_] | None = None) -> dict[str, Any]:
+        """Arrays ``item``, ``rater``, ``cell`` and ``label`` (codes), checked when they are counted.
+
+        ``population`` (item,) says which items count; labels of the others become missing.
+        """
+        arrays = self.arrays(self.data.variables["label"].data)
+        *codes, label = [array.astype(np.int64) if array.dtype.kind == "u" else array for array in arrays]
+        dtype = to_codes(np.empty(0, dtype=label.dtype)).dtype
+        label = _along(Checked(self.n_items, self.n_raters, self.cells), [*codes, label], dtype)
+        if population is not None:
+            label = _along(Within(population), [codes[0], label], dtype)
+        cell = _along(Cells(list(self.cells.values())), [codes[0], *codes[2:]], np.dtype(np.int32))
+        return {"item": codes[0], "rater": codes[1], "cell": cell, "label": label}
+
     def raters_per_item(self, pool: npt.NDArray[np.bool_]) -> int:
         """Most raters of a pool that an item has; not less, where codes are lazy and attributes say it."""
         arrays = self.arrays()[:2]
         told = self.data.variables["item_code"].attrs.get("raters_per_item")
         if told is not None and any(map(is_lazy, arrays)):
             return int(min(int(told), pool.sum()))
-        found = answers_to_items(_Sizes(pool), arrays, self.n_items, shape=(), dtype=np.dtype(np.int64))
+        found = answers_to_items(Sizes(pool), arrays, self.n_items, shape=(), dtype=np.dtype(np.int64))
         return int(metadata_values(found.max())) if self.n_items else 0
 
     def columns(
@@ -176,7 +172,7 @@ class Answers:
         n_places = max(self.raters_per_item(of_pool), min(len(pool), 2)) if len(pool) else 0
         column = np.full(self.n_raters, -1, dtype=np.int32)
         column[list(own)] = np.arange(len(own), dtype=np.int32)
-        column[of_pool] = _PLACE
+        column[of_pool] = PLACE
         width = len(own) + n_places
         n_cells = self.n_items * width * self.n_cells
         if n_cells > _LARGEST:
@@ -187,7 +183,7 @@ class Answers:
             )
         taken = [*own, *([pool[0]] * n_places if n_places else [])]
         data = self.data.drop_dims("answer").isel(rater=np.array(taken, dtype=np.intp))
-        pack = _Pack(column, len(own), n_places, tuple(self.cells.values()))
+        pack = Pack(column, len(own), n_places, self.cells)
         variables = {
             name: self._packed(name, pack, held=n_cells <= _HELD)
             for name in names
@@ -197,7 +193,7 @@ class Answers:
             data = data.drop_vars("rater").assign_coords(_names_of(self.data, taken, len(own), role))
         return data.assign(variables), n_places
 
-    def _packed(self, name: Any, pack: _Pack, *, held: bool) -> xr.Variable:
+    def _packed(self, name: Any, pack: Pack, *, held: bool) -> xr.Variable:
         """A variable along answers as one along items and columns."""
         variable = self.data.variables[name]
         arrays = self.arrays(variable.data)
@@ -211,9 +207,6 @@ class Answers:
         return xr.Variable(("item", "rater", *self.cells, *variable.dims[1:]), packed, variable.attrs)
 
 
-_PLACE: Final = -2
-
-
 def answer_problems(ds: xr.Dataset) -> list[str]:
     """Return what is wrong with codes and tables of the sparse layout, as far as no value tells it."""
     problems = [problem for dim in _dims(ds) for problem in _code_problems(ds, dim)]
@@ -223,7 +216,7 @@ def answer_problems(ds: xr.Dataset) -> list[str]:
 
 
 def _dims(ds: xr.Dataset) -> list[str]:
-    return ["item", "rater", *(dim for dim in _CELL_DIMS if f"{dim}_code" in ds.variables)]
+    return ["item", "rater", *(dim for dim in DIMS[2:] if f"{dim}_code" in ds.variables)]
 
 
 def _code_problems(ds: xr.Dataset, dim: str) -> list[str]:
@@ -259,103 +252,8 @@ def _names_of(data: xr.Dataset, taken: Sequence[int], n_own: int, role: str) -> 
     return coords
 
 
-class _Sizes:
-    """How many raters of a pool each item has."""
-
-    def __init__(self, pool: npt.NDArray[np.bool_]) -> None:
-        self.pool = pool
-
-    def __call__(self, start: int, stop: int, item: npt.NDArray[Any], rater: npt.NDArray[Any]) -> Ints:
-        check_codes(start, stop, item, {"rater": (rater, len(self.pool))})
-        keep = self.pool[rater]
-        item, rater = item[keep].astype(np.int64) - start, rater[keep]
-        out = np.zeros(stop - start, dtype=np.int64)
-        np.maximum.at(out, item, ranks(item, rater)[0] + 1)
-        return out
-
-
-class _Pack:
-    """Answers of a block of items as an array (item, column, *cells)."""
-
-    def __init__(
-        self, column: npt.NDArray[np.int32], n_own: int, n_places: int, cells: tuple[int, ...]
-    ) -> None:
-        self.column, self.n_own, self.n_places, self.cells = column, n_own, n_places, cells
-        self.fill: Any = MISSING
-        self.dtype: Any = np.dtype(np.int8)
-
-    @property
-    def width(self) -> int:
-        """Columns and places."""
-        return self.n_own + self.n_places
-
-    def filled(self, fill: Any, dtype: Any) -> _Pack:
-        """The same for another variable: what stands where there is no answer."""
-        out = _Pack(self.column, self.n_own, self.n_places, self.cells)
-        out.fill, out.dtype = fill, dtype
-        return out
-
-    def __call__(self, start: int, stop: int, *arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        item, rater, *cells, values = arrays
-        named = zip(cells, self.cells, strict=True)
-        check_codes(
-            start,
-            stop,
-            item,
-            {"rater": (rater, len(self.column))} | {_CELL_DIMS[n]: one for n, one in enumerate(named)},
-        )
-        column = self.column[rater].astype(np.int64)
-        local = item.astype(np.int64) - start
-        shared = column == _PLACE
-        if shared.any():
-            place = ranks(local[shared], rater[shared])[0]
-            if len(place) and place.max() >= self.n_places:
-                raise StructureError(
-                    f"An item has {int(place.max()) + 1} raters, and `item_code.attrs['raters_per_item']` "
-                    f"says {self.n_places}; remove the attribute, so that they are counted."
-                )
-            column[shared] = self.n_own + place
-        at = local * self.width + column
-        for code, size in zip(cells, self.cells, strict=True):
-            at = at * size + code
-        if not (column >= 0).all():
-            keep = column >= 0
-            at, values, local, rater = at[keep], values[keep], local[keep], rater[keep]
-        size = (stop - start) * self.width * math.prod(self.cells)
-        _check_distinct(at, size, local + start, rater)
-        out = np.full((size, *values.shape[1:]), self.fill, dtype=self.dtype)
-        out[at] = values
-        return out.reshape((stop - start, self.width, *self.cells, *values.shape[1:]))
-
-
-def check_codes(
-    start: int, stop: int, item: npt.NDArray[Any], others: dict[str, tuple[npt.NDArray[Any], int]]
-) -> None:
-    """Refuse answers that are not sorted by item, and codes that point outside their table."""
-    if len(item) and (item[1:] < item[:-1]).any():
-        raise StructureError('The answers are not sorted by item: use `ds.sortby("item_code")`.')
-    for dim, (codes, low, high) in {
-        "item": (item, start, stop),
-        **{dim: (codes, 0, size) for dim, (codes, size) in others.items()},
-    }.items():
-        if len(codes) and (codes.min() < low or codes.max() >= high):
-            raise StructureError(
-                f"`{dim}_code` points outside the table of ids along `{dim}`: it goes from {codes.min()} to "
-                f"{codes.max()}, and the table from {low} to {high - 1}."
-            )
-
-
-def _check_distinct(at: Ints, size: int, item: Ints, rater: npt.NDArray[Any]) -> None:
-    if (at[1:] > at[:-1]).all():
-        return
-    seen = np.zeros(size, dtype=bool)
-    seen[at] = True
-    n_repeated = len(at) - int(np.count_nonzero(seen))
-    if n_repeated:
-        order = np.argsort(at, kind="stable")
-        twice = order[1:][at[order][1:] == at[order][:-1]][0]
-        raise StructureError(
-            f"{n_repeated} answers repeat an item, rater and criterion that has one already, the first at "
-            f"item_code {int(item[twice])}, rater_code {int(rater[twice])}. Keep one of each: build the "
-            "dataset with `duplicates='first'`, 'last', 'majority' or 'replicate'."
-        )
+def _along(function: Any, arrays: Sequence[Any], dtype: Any) -> Any:
+    """A function of answers, in one go where they are in memory: no item is cut."""
+    if any(map(is_lazy, arrays)):
+        return map_items(function, arrays, shape=(), dtype=dtype)
+    return function(*arrays)

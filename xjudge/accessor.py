@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from xjudge import build, outcomes
+from xjudge import _layouts, build, outcomes
 from xjudge.errors import StructureError
 from xjudge.labelled import _common
 from xjudge.protocol import Protocol
@@ -139,9 +139,15 @@ class DatasetJudge(_NotData):
     effective_size = _Later("xjudge.labelled.panel")
     compare_panels = _Later("xjudge.labelled.rivals")
     panel_curve = _Later("xjudge.labelled.subpanels")
+    panel_dependence = _Later("xjudge.labelled.dependence")
+    panel_geometry = _Later("xjudge.labelled.geometry")
     panel_vote = _Later("xjudge.labelled.voting")
     select_panel = _Later("xjudge.labelled.selection")
     stability = _Later("xjudge.labelled.stability")
+    pair_agreement = _Later("xjudge.labelled.crowds")
+    rater_agreement = _Later("xjudge.labelled.crowds")
+    to_dense = _method(_layouts.to_dense)
+    to_sparse = _method(_layouts.to_sparse)
     to_long = _method(build.to_long)
     join = _method(build.join)
     tidy = _method(_common.tidy)

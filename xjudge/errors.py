@@ -145,6 +145,7 @@ class Reason(enum.IntEnum):
 
     NO_PRINCIPAL_AXIS = 90
     FLAT_CLOUD = 91
+    SPREAD_UNKNOWN = 100
     NO_EXCESS = 92
 
     @property
@@ -215,6 +216,7 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.NOTHING_ANSWERED: "nothing is answered",
     Reason.NO_PRINCIPAL_AXIS: "residuals without a principal axis",
     Reason.FLAT_CLOUD: "simulated humans do not spread",
+    Reason.SPREAD_UNKNOWN: "no rater has two units, so spread cannot be told from chance",
     Reason.NO_EXCESS: "judges on average as elongated as simulated humans",
 }
 

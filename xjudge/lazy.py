@@ -166,7 +166,7 @@ def whole_items(arrays: Sequence[Any], item_code: Any) -> list[Any]:
     Raises
     ------
     StructureError
-        Where the sizes of the chunks are unknown.
+        Where the sizes of the chunks are unknown, and where the answers are not sorted by item.
 
     Warns
     -----
@@ -187,6 +187,8 @@ def whole_items(arrays: Sequence[Any], item_code: Any) -> list[Any]:
     inner = starts[1:]
     edges = metadata_values(item_code[np.sort(np.concatenate([inner - 1, inner]))]).reshape(-1, 2)
     cuts = inner.tolist()
+    if (edges[:, 0] > edges[:, 1]).any():
+        raise StructureError('The answers are not sorted by item: use `ds.sortby("item_code")`.')
     across = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(across):
         warn(

@@ -16,6 +16,7 @@ from xjudge.labelled._panel_human import Partial
 from xjudge.labelled.adjust import adjust
 from xjudge.labelled.agreement import agreement, sweep, tables
 from xjudge.labelled.bounds import breakdown, coverage_bounds
+from xjudge.labelled.crowds import pair_agreement, rater_agreement
 from xjudge.labelled.loo import alt_test, loo_validate
 from xjudge.labelled.panel import effective_size
 from xjudge.labelled.ranking import rank
@@ -35,8 +36,10 @@ _VERBS: dict[str, Callable[..., xr.Dataset]] = {
     "coverage_bounds": coverage_bounds,
     "effective_size": effective_size,
     "loo_validate": loo_validate,
+    "pair_agreement": pair_agreement,
     "panel_vote": panel_vote,
     "rank": rank,
+    "rater_agreement": rater_agreement,
     "rates": rates,
     "reliability": reliability,
     "sweep": sweep,
@@ -73,6 +76,7 @@ _NUMBERS = ("max_share", "threshold")
 _JSON = (
     "features",
     "strict",
+    "tables",
     "control",
     "judges",
     "humans",

@@ -15,6 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from xjudge._sparse import FEW_RATERS, Answers, answer_problems
+from xjudge.codes import MISSING
 from xjudge.errors import OverlapError, StructureError, listing
 from xjudge.lazy import is_lazy, metadata_values, one_chunk_beside_items, reshape_beside_items
 from xjudge.scale import Scale
@@ -158,15 +159,7 @@ class View:
         """Open the sparse layout: columns for raters who are told apart, places for the others."""
         answers = Answers.of(ds)
         role = metadata_values(ds["role"].data).astype(object)
-        everyone = cls(
-            ds,
-            Scale.from_attrs(ds["label"].attrs),
-            np.empty((0, len(role), 1), dtype=np.int8),
-            {},
-            _names(ds, "rater"),
-            np.flatnonzero(role == "human"),
-            np.flatnonzero(role == "judge"),
-        )._restricted(humans, judges)
+        everyone = cls.of_crowd(answers, humans=humans, judges=judges)
         apart = {p for what, chosen in own.items() for p in everyone.members(chosen, what)}
         asked = () if pool is None else everyone.members(pool)
         shared = [p for p in asked if p not in apart]
@@ -199,6 +192,23 @@ class View:
             pool=None if pool is None else tuple(at[p] for p in asked if p in at) + tuple(places),
             given=given,
         )
+
+    @classmethod
+    def of_crowd(cls, answers: Answers, *, humans: Any = None, judges: Any = None) -> View:
+        """Everybody in a sparse layout, for what is counted from answers: names and sizes, without codes."""
+        ds, shape = answers.data, (answers.n_items, answers.n_raters, answers.n_cells)
+        role = metadata_values(ds["role"].data).astype(object)
+        view = cls(
+            ds,
+            Scale.from_attrs(ds["label"].attrs),
+            np.broadcast_to(np.int8(MISSING), shape),
+            answers.cells,
+            _names(ds, "rater"),
+            np.flatnonzero(role == "human"),
+            np.flatnonzero(role == "judge"),
+            sparse=True,
+        )
+        return view._restricted(humans, judges)
 
     def _restricted(self, humans: Any, judges: Any) -> View:
         view = self
