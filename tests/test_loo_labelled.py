@@ -306,24 +306,6 @@ def test_the_two_errors_need_very_different_numbers() -> None:
     assert float(plan["m_fa_continuous"]) == pytest.approx(215, rel=0.05)
 
 
-def test_an_assignment_joins_back(ds: xr.Dataset) -> None:
-    one = ds.isel(criterion=0, drop=True)
-    plan = xj.allocate(one, 30, design="strat", seed=4)
-    assert plan["assigned"].sum("item").values.tolist() == [120, 30, 30]
-    merged = one.merge(plan, join="left")
-    assert merged["assigned"].dims == ("item", "rater")
-    np.testing.assert_array_equal(plan["weight"].values[~plan["assigned"].values[:, 1]], 0)
-    assert float(plan["weight"].sum()) == pytest.approx(120)
-    again = xj.allocate(one, 30, design="strat", seed=4)
-    xr.testing.assert_identical(plan, again)
-    with pytest.raises(xj.ProtocolError, match="name it with `judge=`"):
-        xj.allocate(one, 30, design="strat_judge")
-    with pytest.raises(xj.XJudgeError):
-        xj.allocate(one, 500)
-    with pytest.raises(xj.StructureError, match="assigns items"):
-        xj.allocate(ds, 30)
-
-
 def test_one_prevalence_is_that_of_the_positive_category() -> None:
     one = xj.plan_overlap(n_humans=3, human_accuracy=0.9, prevalence=0.2, n_items=400)
     xr.testing.assert_identical(

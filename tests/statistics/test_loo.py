@@ -1,6 +1,7 @@
 """Leave-one-out counts, margins, votes and verdicts: hand-sized tables, real labels, plain loops."""
 
 from fractions import Fraction
+from typing import Any
 
 import loo_slow as slow
 import numpy as np
@@ -703,6 +704,45 @@ def test_one_stratum_is_a_simple_sample() -> None:
     )
 
 
+def test_strata_with_one_sampled_item_are_taken_together() -> None:
+    """Their variance is that of one stratum of all their items; a lone one goes with the smallest other."""
+    rng = np.random.default_rng(17)
+    humans, judge = rng.integers(0, 2, (60, 3)), rng.integers(0, 2, 60)
+    stratum = np.repeat([0, 1, 2, 3], [30, 18, 7, 5])
+    drawn = np.r_[0:8, 30:36, 48:49, 55:56]
+    hidden = np.ones(60, dtype=bool)
+    hidden[drawn] = False
+    humans[hidden, 1:] = -1
+    parts = [loo_counts(humans[stratum == s], judge[stratum == s]) for s in range(4)]
+
+    def variance(found: Any, groups: list[tuple[list[int], int]], strata: list[int]) -> np.ndarray:
+        sizes = np.bincount(stratum)
+        u, w = np.zeros((60, 3)), np.zeros((60, 3))
+        for i in drawn:
+            _, h, pairs = slow.counts([humans[i].tolist()], [int(judge[i])])
+            a = slow.counts([humans[i].tolist()], [int(judge[i])])[0]
+            w[i] = pairs.sum(axis=1)
+            u[i] = (a - h).sum(axis=1) - (found.margin - 0.05) * w[i]
+        total = np.zeros(3)
+        for items, size in groups:
+            n = len(items)
+            total += size**2 * (1 / n - 1 / size) * u[items].var(axis=0, ddof=1)
+        counts = [np.count_nonzero(stratum[drawn] == s) for s in range(4)]
+        whole = sum(sizes[s] / counts[s] * w[drawn][stratum[drawn] == s].sum(axis=0) for s in strata)
+        return np.asarray(total / whole**2)
+
+    two = stratified_margins(parts, [30, 18, 7, 5], target="matrix")
+    groups = [(list(range(8)), 30), (list(range(30, 36)), 18), ([48, 55], 12)]
+    np.testing.assert_allclose(two.se**2, variance(two, groups, [0, 1, 2, 3]))
+    one = stratified_margins(parts[:3], [30, 18, 7], target="matrix")
+    groups = [(list(range(8)), 30), ([*range(30, 36), 48], 25)]
+    np.testing.assert_allclose(one.se**2, variance(one, groups, [0, 1, 2]))
+    # nothing to go with
+    assert np.isnan(stratified_margins(parts[2:3], [7], target="matrix").se).all()
+    complete = stratified_margins([parts[0], loo_counts(humans[48:49], judge[48:49])], [30, 1])
+    assert np.isfinite(complete.se).all()
+
+
 def test_strata_that_do_not_fit() -> None:
     counts = loo_counts(DENSE, DENSE_JUDGE)
     with pytest.raises(StructureError, match="size for each stratum"):
@@ -711,6 +751,10 @@ def test_strata_that_do_not_fit() -> None:
         stratified_margins([counts], [7])
     with pytest.raises(ProtocolError, match="no sampled item"):
         stratified_margins([counts, loo_counts(DENSE[:0], DENSE_JUDGE[:0])], [8, 3])
+    alone = stratified_margins([counts], [8])
+    dropped = stratified_margins([counts, loo_counts(DENSE[:0], DENSE_JUDGE[:0])], [8, 3], unsampled="drop")
+    np.testing.assert_array_equal(dropped.margin, alone.margin)
+    np.testing.assert_array_equal(dropped.covariance, alone.covariance)
 
 
 def test_neyman_weights_remove_the_bias_of_unequal_sampling() -> None:

@@ -37,13 +37,20 @@ def _units(options: Options, block: Block) -> tuple[Codes, Codes]:
 
 
 def _tables(options: Options, block: Block) -> list[Any]:
-    """One set of counts per table: per other dim, and per criterion unless they are pooled."""
+    """One set of counts per table: per other dim, and per criterion unless they are pooled.
+
+    With strata each is a tuple of such sets, one a stratum.
+    """
     humans, judges = _units(options, block)
     count: Callable[[Codes, Codes], Any] = options["count"]
+    rows: list[Any] = []
+    if options["n_strata"]:
+        stratum = block["strata"].max(axis=1)  # an item is in a population where a cell of it is
+        rows = [np.flatnonzero(stratum == s) for s in range(options["n_strata"])]
     out = []
     for h, j in zip(humans, judges, strict=True):
         pooled = [(h, j)] if options["pooled"] else [(h[:, g], j[:, g]) for g in range(h.shape[1])]
-        out += [count(a, b) for a, b in pooled]
+        out += [tuple(count(a[row], b[row]) for row in rows) if rows else count(a, b) for a, b in pooled]
     return out
 
 
@@ -101,6 +108,7 @@ class Opened:
         self.counting = Pass(self.view, [resolved], self.sides, by)
         (self.plan,) = self.counting.plans
         self.by = by
+        self.n_strata = 0
         warn_recoded([resolved])
 
     def _refuse_positional(self, verb: str) -> None:
@@ -115,6 +123,11 @@ class Opened:
                 '(coordinate `identity`). Say who they are: `ds.assign_coords(identity=("rater", ...))`.'
             )
 
+    def stratify(self, codes: npt.NDArray[np.integer], n_strata: int) -> None:
+        """Count every stratum apart; codes (item,), -1 for items of none."""
+        self.n_strata = n_strata
+        self.counting.cases.arrays["strata"] = np.asarray(codes, dtype=np.int32)[:, None]
+
     def request(self, count: Callable[[Codes, Codes], Any]) -> None:
         """Ask for the sums, in place of the pair tables that this verb does not need."""
         plan = self.plan
@@ -127,6 +140,7 @@ class Opened:
             "n_criteria": plan.n_criteria,
             "pooled": plan.aggregate == "micro" or plan.n_criteria == 1,
             "count": count,
+            "n_strata": self.n_strata,
         }
         self.counting.requests = [self.counting.requests[0], Request(SUMS, options)]
 
@@ -154,6 +168,17 @@ class Opened:
             return placed(self.view, self.sides, apart, criterion=self.plan.per_criterion)
         one = Sides(self.sides.left[:1], self.sides.right, "pooled", ("rater",))
         return placed(self.view, one, apart[..., None, :], criterion=self.plan.per_criterion)
+
+    def arranged(
+        self, found: Sequence[Mapping[str, Any]], n_slices: int, per_human: Sequence[str]
+    ) -> dict[str, Any]:
+        """Named arrays (judge[, human]) of the tables, stacked and put on the result's dims."""
+        out = {}
+        for name in found[0]:
+            stacked = np.stack([np.asarray(one[name]) for one in found])
+            apart = stacked.reshape((n_slices, len(found) // n_slices, *stacked.shape[1:]))
+            out[name] = self.on_dims(apart, name in per_human)
+        return out
 
     def codes(self) -> tuple[Codes, Codes]:
         """Protocol codes (other, item, criterion, human) and (..., judge), in memory: one compute."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,9 @@ import xarray as xr
 
 from xjudge.errors import ProtocolError, XJudgeWarning, warn
 from xjudge.labelled._common import texts
+from xjudge.labelled._loo_alt import alt_test
 from xjudge.labelled._loo_pass import Codes, Opened
+from xjudge.labelled._loo_strata import Strata
 from xjudge.protocol import Protocol
 from xjudge.statistics import loo
 
@@ -26,19 +27,6 @@ def _loo_count_with_pairs(humans: Codes, judges: Codes) -> Any:
     return loo.loo_counts(humans, judges), loo.loo_pair_moments(humans, judges)
 
 
-class _Advantage:
-    """Counts of the alternative-annotator test."""
-
-    def __init__(self, score: Any, scores: Any, min_humans: int) -> None:
-        self.options = {"score": score, "scores": scores, "min_humans": min_humans}
-
-    def __call__(self, humans: Codes, judges: Codes) -> Any:
-        return loo.advantage_counts(humans, judges, **self.options)
-
-
-# -------------------------------------------------------------------------------------------- loo_validate
-
-
 def loo_validate(
     data: xr.Dataset | xr.DataArray,
     *,
@@ -51,6 +39,7 @@ def loo_validate(
     target: loo.Target = "population",
     combine: loo.Combine = "bonferroni",
     control: bool = False,
+    strata: str | Literal[False] | None = None,
     level: float = 0.95,
     protocol: Protocol | None = None,
     by: str | None = None,
@@ -82,6 +71,11 @@ def loo_validate(
         How the comparisons' p-values are joined.
     control : bool
         Use the judge's agreement with the first human on all items as a control variate.
+    strata : str or False, optional
+        Item coordinate of the strata from which the co-labelled items were drawn: sums are weighted by the
+        stratum's items over those co-labelled, ``N_s / n_s``, and errors are those within strata. By default
+        ``stratum`` where the data has ``sampling_weight`` too, as :func:`xjudge.allocate` gives them;
+        ``False`` weighs all items alike.
     level : float
         A verdict needs a p-value of at most ``1 - level``.
     protocol : Protocol, optional
@@ -101,7 +95,7 @@ def loo_validate(
         Per rater: ``omega``, ``n_available``, ``n_needed``, ``tie``, ``accept_point`` (the plain rule),
         ``verdict`` (accept, reject, inconclusive), ``p_value_accept``, ``p_value_reject``, ``p_accept``
         (stability of the plain rule under a redraw, not an error rate), ``fr_at_margin``, ``fa_at_margin``,
-        ``near_threshold``.
+        ``near_threshold``. With strata ``n_unsampled``: items of strata without a co-labelled item.
 
     Raises
     ------
@@ -118,7 +112,7 @@ def loo_validate(
     Notes
     -----
     LOO.md section 1. One pass (sums) for accuracy; other statistics and the control variate hold the
-    labels in memory. Wins are decided on integer counts.
+    labels in memory. Wins are decided on integer counts, weighted ones in exact fractions.
 
     Examples
     --------
@@ -133,6 +127,12 @@ def loo_validate(
     opened = Opened(data, "loo_validate", protocol, by=by, judges=judges, humans=humans)
     rule: dict[str, Any] = {"eps": eps, "threshold": threshold, "strict": strict}
     decide: dict[str, Any] = {"level": level, "at_margin": at_margin, "combine": combine}
+    drawn = Strata.of(opened, strata)
+    if drawn is not None and (statistic != "accuracy" or control or pooling != "items"):
+        raise ProtocolError(
+            f"Items drawn from strata ({drawn.name!r}) are weighted for statistic='accuracy' with "
+            "pooling='items' and without a control only; strata=False weighs all items alike."
+        )
     if statistic != "accuracy" or control:
         if not compute and opened.view.lazy:
             raise ProtocolError("Statistics other than accuracy, and a control variate, are not lazy.")
@@ -140,17 +140,23 @@ def loo_validate(
         options = {**rule, **decide, "statistic": statistic, "control": control, "pooling": pooling}
         arrays = _in_memory(opened, a, b, target=target, **options)
     else:
-        plain = pooling == "items" and target == "population"
+        plain = drawn is not None or (pooling == "items" and target == "population")
         opened.request(_loo_count if plain else _loo_count_with_pairs)
 
         def finish(counted: list[Any]) -> dict[str, Any]:
             found = []
-            for counts, pairs in opened.slots(counted).ravel().tolist():
-                margins = loo.loo_margins(counts, pooling=pooling, target=target, pairs=pairs, **rule)
+            slots = opened.slots(counted)
+            for table in slots.ravel().tolist():
+                more: dict[str, Any] = {}
+                if drawn is None:
+                    counts, pairs = table
+                    margins = loo.loo_margins(counts, pooling=pooling, target=target, pairs=pairs, **rule)
+                else:
+                    counts, margins, more = drawn.margins([part for part, _ in table], target=target, **rule)
                 verdict = loo.loo_verdict(margins, **rule, **decide)
                 cautions = loo.loo_cautions(counts, margins.votes, threshold=threshold, strict=strict)
-                found.append(_flat(loo.LooValidation(margins, verdict, cautions)))
-            return _arranged(opened, found, len(opened.slots(counted)))
+                found.append(_flat(loo.LooValidation(margins, verdict, cautions)) | more)
+            return opened.arranged(found, len(slots), _PER_HUMAN)
 
         arrays = opened.counting.run(finish, compute)
     stated = {
@@ -160,6 +166,7 @@ def loo_validate(
         "statistic": statistic,
         "target": target,
         "control": control,
+        "strata": strata,
     }
     result = opened.result("loo_validate", arrays, _PER_HUMAN, **stated)
     if compute or not opened.view.lazy:
@@ -217,16 +224,6 @@ def _flat(found: loo.LooValidation) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _arranged(opened: Opened, found: Sequence[dict[str, Any]], n_slices: int) -> dict[str, Any]:
-    """Tables stacked and put on the result's dims."""
-    out = {}
-    for name in found[0]:
-        stacked = np.stack([np.asarray(one[name]) for one in found])
-        apart = stacked.reshape((n_slices, len(found) // n_slices, *stacked.shape[1:]))
-        out[name] = opened.on_dims(apart, name in _PER_HUMAN or name in _ALT_PER_HUMAN)
-    return out
-
-
 def _in_memory(opened: Opened, humans: Codes, judges: Codes, **options: Any) -> dict[str, Any]:
     """Validation that needs the labels themselves: table by table, judge by judge."""
     plan = opened.plan
@@ -243,7 +240,7 @@ def _in_memory(opened: Opened, humans: Codes, judges: Codes, **options: Any) -> 
         for a, b in tables:
             each = [_flat(loo.loo_validate(a, b[..., k], **options, **more)) for k in range(b.shape[-1])]
             found.append({name: np.stack([one[name] for one in each]) for name in each[0]})
-    return _arranged(opened, found, 1)
+    return opened.arranged(found, 1, _PER_HUMAN)
 
 
 def _warn(result: xr.Dataset) -> None:
@@ -261,171 +258,13 @@ def _warn(result: xr.Dataset) -> None:
             "pairs of humans overlap unequally, so agreement weighs them by overlap (compare "
             "human_agreement_equal)"
         )
+    if "n_unsampled" in result and int(result["n_unsampled"].max()):
+        told.append(
+            f"{int(result['n_unsampled'].max())} items are of strata without a co-labelled item, and nothing "
+            "stands for them"
+        )
     near = int(result["near_threshold"].sum())
     if near:
         told.append(f"{near} plain decisions hang on one vote (see verdict and p_accept)")
     if told:
         warn(f"Leave-one-out: {'; '.join(told)}.", XJudgeWarning)
-
-
-# ------------------------------------------------------------------------------------------------- alt-test
-
-_ALT_PER_HUMAN = (
-    "advantage_judge",
-    "advantage_human",
-    "advantage_difference",
-    "p_value",
-    "p_value_reason",
-    "significant",
-    "n_items",
-)
-
-
-def alt_test(
-    data: xr.Dataset | xr.DataArray,
-    *,
-    eps: float = 0.1,
-    q: float = 0.05,
-    score: Literal["accuracy", "neg_rmse"] | Callable[..., Any] = "accuracy",
-    min_items: int = 30,
-    min_humans: int = 2,
-    protocol: Protocol | None = None,
-    by: str | None = None,
-    judges: Any = None,
-    humans: Any = None,
-    compute: bool = True,
-) -> xr.Dataset:
-    """Alternative-annotator test (Calderon, Reichart and Dror 2025).
-
-    Per human a one-sided t test that the judge is at most ``eps`` worse at predicting the others, joined by
-    Benjamini-Yekutieli at ``q``; the judge passes where it wins at least half of the tests.
-
-    Parameters
-    ----------
-    data : Dataset or DataArray
-        A judge dataset with at least two humans.
-    eps : float
-        Tolerance; read as the decimal that is written.
-    q : float
-        False discovery rate.
-    score : {"accuracy", "neg_rmse"} or callable
-        How well a label fits the other humans' labels of the item: the share of equal ones, or minus the
-        root mean squared difference of the scores (ordered scales). A callable takes one label and the
-        others (category values) and returns a number, greater is better.
-    min_items : int
-        Items a human needs for a test.
-    min_humans : int
-        Humans an item needs.
-    protocol, by, judges, humans
-        As in :func:`xjudge.loo_validate`; under ``"micro"`` a unit is an item under a criterion.
-    compute : bool
-        On lazy labels, whether to compute now.
-
-    Returns
-    -------
-    Dataset
-        Per (rater, human): ``advantage_judge``, ``advantage_human`` (shares of units on which each scores
-        at least as well), ``advantage_difference``, ``p_value`` with ``p_value_reason``, ``significant``
-        (1, 0, NaN untested), ``n_items`` (units). Per rater: ``advantage_probability`` (the paper's rho),
-        ``omega``, ``n_tested``, ``passes`` (1, 0, NaN) with ``passes_reason``.
-
-    Raises
-    ------
-    ProtocolError
-        ``"neg_rmse"`` on a scale without an order; a callable with ``by`` or a population.
-
-    Notes
-    -----
-    One pass (sums); a callable score holds the labels in memory. Where scores never vary between items
-    there is no t test: NaN with the reason, no vote.
-
-    Examples
-    --------
-    >>> import xjudge as xj
-    >>> found = xj.alt_test(xj.load_example(), eps=0.15, protocol=xj.Protocol(aggregate="micro"))
-    >>> found["passes"].sel(rater="orion-large").item()
-    1.0
-    """
-    opened = Opened(data, "alt_test", protocol, by=by, judges=judges, humans=humans)
-    scale = opened.plan.scale
-    scores = scale.scores if scale.ordered else None
-    if score == "neg_rmse" and (scores is None or opened.plan.outcomes):
-        raise ProtocolError(f"score='neg_rmse' needs an ordered scale; under this protocol it is {scale!r}.")
-    if callable(score):
-        arrays = _alt_by_callable(opened, score, eps, q, min_items, min_humans)
-    else:
-        opened.request(_Advantage(score, scores if score == "neg_rmse" else None, min_humans))
-
-        def finish(counted: list[Any]) -> dict[str, Any]:
-            slots = opened.slots(counted)
-            found = [
-                _flat_alt(loo.alt_test_counts(ahead, n, eps=eps, q=q, min_items=min_items))
-                for ahead, n in slots.ravel().tolist()
-            ]
-            return _arranged(opened, found, len(slots))
-
-        arrays = opened.counting.run(finish, compute)
-    return opened.result(
-        "alt_test",
-        arrays,
-        _ALT_PER_HUMAN,
-        eps=eps,
-        q=q,
-        score=score if isinstance(score, str) else "callable",
-        min_items=min_items,
-        min_humans=min_humans,
-    )
-
-
-def _flat_alt(found: loo.AltTest) -> dict[str, npt.NDArray[Any]]:
-    return {
-        "advantage_judge": found.advantage_judge,
-        "advantage_human": found.advantage_human,
-        "advantage_difference": found.difference,
-        "p_value": found.p_value,
-        "p_value_reason": texts(found.reason),
-        "significant": found.significant,
-        "n_items": found.n_items,
-        "advantage_probability": found.advantage_probability,
-        "omega": found.omega,
-        "n_tested": found.n_tested,
-        "passes": found.passes,
-        "passes_reason": texts(found.passes_reason),
-    }
-
-
-def _alt_by_callable(
-    opened: Opened, score: Callable[..., Any], eps: float, q: float, min_items: int, min_humans: int
-) -> dict[str, Any]:
-    humans, judges = opened.codes()
-    values = opened.plan.scale.categories
-    plan = opened.plan
-    pooled = plan.aggregate == "micro" or plan.n_criteria == 1
-    found = []
-    for h, j in zip(humans, judges, strict=True):
-        tables = [(h, j)] if pooled else [(h[:, [g]], j[:, [g]]) for g in range(h.shape[1])]
-        for a, b in tables:
-            units, verdicts = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
-            each = []
-            for k in range(verdicts.shape[1]):
-                ours, theirs = _scored(units, verdicts[:, k], values, score, min_humans)
-                each.append(_flat_alt(loo.alt_test_scores(ours, theirs, eps=eps, q=q, min_items=min_items)))
-            found.append({name: np.stack([one[name] for one in each]) for name in each[0]})
-    return _arranged(opened, found, 1)
-
-
-def _scored(
-    units: Codes, judge: Codes, values: Sequence[Any], score: Callable[..., Any], min_humans: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Scores (unit, human) of the judge and of each human against the other humans; NaN where none."""
-    ours = np.full(units.shape, np.nan)
-    theirs = np.full(units.shape, np.nan)
-    for i, row in enumerate(units.tolist()):
-        present = [k for k, code in enumerate(row) if code >= 0]
-        if judge[i] < 0 or len(present) < max(2, min_humans):
-            continue
-        for k in present:
-            others = [values[row[p]] for p in present if p != k]
-            ours[i, k] = score(values[int(judge[i])], others)
-            theirs[i, k] = score(values[row[k]], others)
-    return ours, theirs

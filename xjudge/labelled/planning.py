@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.labelled._common import flat_attrs
+from xjudge.errors import ProtocolError, listing
 from xjudge.labelled._loo_pass import Codes, Opened
+from xjudge.labelled._planning_allocate import allocate
 from xjudge.protocol import Protocol
 from xjudge.statistics import loo
 
@@ -170,83 +170,3 @@ def _pilot(data: Any, judge: Any, protocol: Protocol | None, humans: Any) -> tup
         raise ProtocolError(f"`plan_overlap` plans for one judge; name it with `judge=` ({names}).")
     a, b = opened.codes()
     return a.reshape(-1, a.shape[-1]), b.reshape(-1)
-
-
-def allocate(
-    data: xr.Dataset | xr.DataArray,
-    n: int,
-    *,
-    design: str = "shared",
-    judge: Any = None,
-    protocol: Protocol | None = None,
-    humans: Any = None,
-    seed: int = 0,
-) -> xr.Dataset:
-    """Assign items to the further humans, as an array that joins back.
-
-    Parameters
-    ----------
-    data : Dataset or DataArray
-        A judge dataset; the first human (in the order of the data) labels every item.
-    n : int
-        Items for each further human.
-    design : {"shared", "random", "strat", "strat_judge"}
-        One random subset for all; independent subsets; the subset in proportion from strata of the first
-        human's label, or of that and of the judge agreeing.
-    judge : name, optional
-        For ``"strat_judge"``.
-    protocol : Protocol, optional
-        How labels are read; per item, so with criteria ``aggregate="item"``.
-    humans : list of names or boolean array, optional
-        Who is asked.
-    seed : int
-
-    Returns
-    -------
-    Dataset
-        ``assigned(item, rater)`` over the humans, ``weight(item)`` (what a drawn item stands for),
-        ``stratum(item)``; joins by ``ds.merge(assignment)``.
-
-    Raises
-    ------
-    ProtocolError
-        Sizes that are impossible; a design that needs a judge.
-
-    Examples
-    --------
-    >>> import xjudge as xj
-    >>> plan = xj.allocate(xj.load_example().isel(criterion=0, drop=True), 40, design="strat")
-    >>> plan["assigned"].sum("item").values.tolist()
-    [200, 40, 40]
-    """
-    if design not in ("shared", "random", "strat", "strat_judge"):
-        raise ProtocolError(
-            "`design` is 'shared', 'random', 'strat' or 'strat_judge' (Neyman allocation takes deviations "
-            f"from a pilot: xjudge.statistics.loo.allocate); got {design!r}."
-        )
-    if design == "strat_judge" and judge is None:
-        raise ProtocolError("design='strat_judge' stratifies by the judge agreeing; name it with `judge=`.")
-    opened = Opened(data, "allocate", protocol, judges=None if judge is None else [judge], humans=humans)
-    a, b = opened.codes()
-    if a.shape[0] != 1 or a.shape[2] != 1:
-        raise StructureError(
-            "`allocate` assigns items, and these labels have criteria or further dims: combine criteria with "
-            "aggregate='item', or select one with `.isel`."
-        )
-    labels, verdicts = a[0, :, 0], b[0, :, 0, 0]
-    strata = None
-    if design != "shared" and design != "random":
-        strata = loo.strata_of(labels[:, 0], verdicts if design == "strat_judge" else None)
-    found = loo.allocate(labels.shape[0], labels.shape[1], n, design=design, strata=strata, seed=seed)
-    return xr.Dataset(
-        {
-            "assigned": (("item", "rater"), found.assigned),
-            "weight": ("item", found.weight),
-            "stratum": ("item", found.stratum),
-        },
-        coords={
-            "item": opened.view.names("item"),
-            "rater": opened.view.named(np.array(opened.sides.left, dtype=np.intp)),
-        },
-        attrs=flat_attrs({"verb": "allocate", "design": design, "n": n, "seed": seed}),
-    )

@@ -126,8 +126,8 @@ def loo_margins(
         judge, human = (ratio(hits.sum(axis=-1), overlap) for hits in (counts.judge_hits, counts.human_hits))
         margin = ratio(difference, overlap) + float(tolerance)
     else:
-        judge, human = (_mean_ratio(hits, counts.overlap) for hits in (counts.judge_hits, counts.human_hits))
-        margin = _mean_ratio(counts.judge_hits - counts.human_hits, counts.overlap) + float(tolerance)
+        judge, human = (mean_ratio(hits, counts.overlap) for hits in (counts.judge_hits, counts.human_hits))
+        margin = mean_ratio(counts.judge_hits - counts.human_hits, counts.overlap) + float(tolerance)
         win, tie = _pair_wins(counts, margin, tolerance)
     if pairs is None:
         covariance = _item_covariance(counts.moments, margin - float(tolerance), overlap)
@@ -221,6 +221,12 @@ def ratio(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Float:
     return np.divide(top, bottom, out=np.full(shape, np.nan), where=np.broadcast_to(bottom != 0, shape))
 
 
+def mean_ratio(hits: npt.NDArray[np.number], overlap: npt.NDArray[np.number]) -> Float:
+    """Mean over the other humans with overlap of hits / overlap; NaN with none."""
+    shares = np.nan_to_num(ratio(hits, overlap))
+    return ratio(shares.sum(axis=-1), (overlap > 0).sum(axis=-1))
+
+
 # ---------------------------------------------------------------------------------------------- private
 
 
@@ -231,12 +237,6 @@ def _complete(pairs: PairMoments | None) -> npt.NDArray[np.bool_] | bool:
     size = np.asarray(pairs.n_items)[..., None, None]
     own = np.eye(pairs.overlap.shape[-1], dtype=bool)
     return np.asarray(np.all((pairs.overlap >= size) | own, axis=-1), dtype=bool)
-
-
-def _mean_ratio(hits: npt.NDArray[np.int64], overlap: npt.NDArray[np.int64]) -> Float:
-    """Mean over the other humans with overlap of hits / overlap; NaN with none."""
-    shares = np.nan_to_num(ratio(hits, overlap))
-    return ratio(shares.sum(axis=-1), (overlap > 0).sum(axis=-1))
 
 
 def _pair_wins(counts: LooCounts, margin: Float, tolerance: Fraction) -> tuple[Float, npt.NDArray[np.bool_]]:

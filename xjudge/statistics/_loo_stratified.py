@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, Reason, StructureError
 from xjudge.statistics._loo_counts import LooCounts, add_counts
-from xjudge.statistics._loo_margin import LooMargins, Target, finish_margins, loo_margins, ratio
+from xjudge.statistics._loo_margin import LooMargins, Target, finish_margins, loo_margins, mean_ratio, ratio
 from xjudge.statistics._loo_votes import Decimal, Float, count_votes, read_decimal
 
-__all__ = ["ControlledMargins", "control_margins", "control_variance", "stratified_margins"]
+__all__ = [
+    "ControlledMargins",
+    "control_margins",
+    "control_variance",
+    "equal_human_agreement",
+    "stratified_margins",
+]
 
 
 class ControlledMargins(NamedTuple):
@@ -43,6 +49,7 @@ def stratified_margins(
     threshold: Decimal = 0.5,
     strict: bool = False,
     target: Target = "population",
+    unsampled: Literal["raise", "drop"] = "raise",
 ) -> LooMargins:
     """Margins of a stratified sample, every sum weighted by ``N_s / n_s``.
 
@@ -55,6 +62,8 @@ def stratified_margins(
         Items ``N_s`` of each stratum in the corpus.
     eps, threshold, strict, target
         As in :func:`xjudge.statistics.loo.loo_margins`.
+    unsampled : {"raise", "drop"}
+        Of a stratum without any sampled item: an error, or nothing stands for it.
 
     Returns
     -------
@@ -71,7 +80,9 @@ def stratified_margins(
     Notes
     -----
     ``Var = sum_s N_s^2 (1 / n_s - 1 / N_s) S_s / W^2`` for the matrix at hand; for future items the spread
-    between all items is added. A stratum with one sampled item of several has no variance: NaN.
+    between all items is added. A stratum with one sampled item of several says nothing about its variance:
+    for the standard error such strata are taken together, and with the smallest other one where there is only
+    one of them.
 
     Examples
     --------
@@ -90,7 +101,8 @@ def stratified_margins(
     sampled = np.stack([part.n_items.max(axis=-1) for part in strata])
     if (sampled > N.reshape(-1, *(1,) * len(place_shape))).any():
         raise StructureError("A stratum has more sampled items than its size says it has items.")
-    if ((sampled == 0) & (N > 0).reshape(-1, *(1,) * len(place_shape))).any():
+    lost = (sampled == 0) & (N > 0).reshape(-1, *(1,) * len(place_shape))
+    if unsampled == "raise" and lost.any():
         raise ProtocolError(
             "A stratum has no sampled item, so nothing stands for it: merge it with another, or sample it."
         )
@@ -130,6 +142,27 @@ def stratified_margins(
         count_votes(win, threshold, strict=strict),
         complete,
     )
+
+
+def equal_human_agreement(strata: Sequence[LooCounts], sizes: npt.ArrayLike) -> Float:
+    """Human agreement of a stratified sample with every other human weighed equally.
+
+    Parameters
+    ----------
+    strata, sizes
+        As for :func:`stratified_margins`.
+
+    Returns
+    -------
+    ndarray of float, shape (..., K)
+        NaN without any overlap.
+    """
+    same, pairs = (np.zeros(strata[0].overlap.shape) for _ in range(2))
+    for part, size in zip(strata, np.asarray(sizes, dtype=np.int64), strict=True):
+        weight = np.nan_to_num(ratio(size, part.n_items.max(axis=-1)))[..., None, None]
+        same += weight * part.human_hits
+        pairs += weight * part.overlap
+    return mean_ratio(same, pairs)
 
 
 def control_margins(
@@ -273,26 +306,48 @@ def _stratified_covariance(
 ) -> Float:
     """Covariance of the weighted ratio; ``u = z - delta w`` is linear in the moment vector of an item."""
     K = delta.shape[-1]
-    total: Any = np.zeros((*delta.shape, K))
-    weighted: Any = np.zeros(delta.shape)
-    size = float(N.sum())
-    known = np.nan_to_num(delta)
-    change = np.zeros((*delta.shape, 1 + 2 * K))
+    out = np.full((*delta.shape, K), np.nan)
     k = np.arange(K)
-    change[..., k, 1 + k] = 1.0
-    change[..., k, 1 + K + k] = -known
-    for part, whole, count in zip(strata, N, sampled, strict=True):
-        n = count.astype(np.float64)[..., None]
-        moments = part.moments[..., : 1 + 2 * K, : 1 + 2 * K].astype(np.float64)
-        mean = ratio(np.einsum("...kv,...v->...k", change, moments[..., 0, :]), n)
-        square = np.einsum("...kv,...vw,...lw->...kl", change, moments, change)
-        outer = mean[..., :, None] * mean[..., None, :]
-        n2 = n[..., None]
-        spread = ratio(square - n2 * outer, n2 - 1)
-        spread = np.where((n2 == whole) & (n2 == 1), 0.0, spread)
-        within = whole**2 * (1 / np.maximum(n2, 1) - 1 / whole) * spread if whole else 0.0
-        total = total + within
-        if target == "population":
-            total = total + whole * (spread * (1 - 1 / np.maximum(n2, 1)) + outer)
-        weighted = weighted + whole * ratio(part.overlap.sum(axis=-1), n)
-    return ratio(total, weighted[..., :, None] * weighted[..., None, :]) * (1.0 if size else np.nan)
+    for place in np.ndindex(*delta.shape[:-1]):
+        change = np.zeros((K, 1 + 2 * K))
+        change[k, 1 + k] = 1.0
+        change[k, 1 + K + k] = -np.nan_to_num(delta[place])
+        parts = [
+            _Part(part.moments[place][: 1 + 2 * K, : 1 + 2 * K].astype(np.float64), int(whole), int(n[place]))
+            for part, whole, n in zip(strata, N, sampled, strict=True)
+            if n[place] > 0
+        ]
+        total, weighted = np.zeros((K, K)), np.zeros(K)
+        for part in parts:
+            weighted += part.items * part.moments[0, 1 + K :] / part.drawn
+        for moments, items, drawn in _collapsed(parts):
+            mean = change @ moments[0] / drawn
+            outer = np.outer(mean, mean)
+            spread = ratio(change @ moments @ change.T - drawn * outer, drawn - 1)
+            if items == 1:
+                spread = np.zeros((K, K))
+            total += items**2 * (1 / drawn - 1 / items) * spread
+            if target == "population":
+                total += items * (spread * (1 - 1 / drawn) + outer)
+        out[place] = ratio(total, np.outer(weighted, weighted))
+    return out
+
+
+class _Part(NamedTuple):
+    """Moments of the sampled items of a stratum, its items in all, and how many are sampled."""
+
+    moments: Float
+    items: int
+    drawn: int
+
+
+def _collapsed(parts: Sequence[_Part]) -> list[_Part]:
+    """Strata of which a variance can be taken: those with one item of several put together."""
+    single = [part for part in parts if part.drawn == 1 and part.items > 1]
+    rest = sorted((part for part in parts if not (part.drawn == 1 and part.items > 1)), key=lambda p: p.drawn)
+    if len(single) == 1 and rest:
+        single.append(rest.pop(0))
+    if not single:
+        return rest
+    moments, items, drawn = zip(*single, strict=True)
+    return [_Part(np.sum(moments, axis=0), sum(items), sum(drawn)), *rest]

@@ -63,7 +63,14 @@ from xjudge.statistics._loo_influence import (
     statistic_margins,
     statistic_value,
 )
-from xjudge.statistics._loo_margin import LooMargins, Pooling, Target, loo_margins, pair_covariance, ratio
+from xjudge.statistics._loo_margin import (
+    LooMargins,
+    Pooling,
+    Target,
+    loo_margins,
+    mean_ratio,
+    pair_covariance,
+)
 from xjudge.statistics._loo_mask import MaskedCounts, masked_counts
 from xjudge.statistics._loo_plan import OverlapPlan, plan_overlap
 from xjudge.statistics._loo_population import (
@@ -86,6 +93,7 @@ from xjudge.statistics._loo_stratified import (
     ControlledMargins,
     control_margins,
     control_variance,
+    equal_human_agreement,
     stratified_margins,
 )
 from xjudge.statistics._loo_trials import Trials, simulate_trials
@@ -139,6 +147,7 @@ __all__ = [
     "control_variance",
     "count_votes",
     "design_margins",
+    "equal_human_agreement",
     "exact_wins",
     "finite_population_size",
     "gamma_constant",
@@ -250,9 +259,7 @@ def loo_cautions(
     pairs = overlap.sum(axis=-1)
     others = np.where(np.eye(K, dtype=bool), np.iinfo(np.int64).max, overlap).min(axis=-1, initial=2**62)
     unequal = (pairs > 0) & (overlap.max(axis=-1, initial=0) > 2 * others) & (K > 2)
-    shares = ratio(counts.human_hits, overlap)
-    known = np.isfinite(shares)
-    equal = ratio(np.where(known, shares, 0.0).sum(axis=-1), known.sum(axis=-1))
+    equal = mean_ratio(counts.human_hits, overlap)
     exact = np.array([(share * n).denominator == 1 and n > 0 for n in range(K + 1)])
     some = votes.n_available > 0
     near = some & ((votes.wins == votes.needed) | (votes.wins == votes.needed - 1))
