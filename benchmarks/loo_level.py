@@ -121,16 +121,13 @@ def rates(
             "alt_test": np.nansum(alt.significant, axis=1) >= c,
         }
         if with_max_t:
-            p = []
-            for t in range(len(above)):
-                se = margins.se[t]
-                if not (se > 0).all():
-                    p.append(float(accept[t]))
-                    continue
+            parts["max_t"] = parts["accept"].copy()
+            # Never above Bonferroni's p-value nor below the single one: only between them is it to be found.
+            for t in np.nonzero(parts["single"] & ~parts["accept"] & (margins.se > 0).all(axis=1))[0]:
                 least = int(margins.n_items[t].min())
                 df = least - 1.0 if least < 50 else np.inf
-                p.append(max_t(margins.margin[t] / se, margins.covariance[t], c, df=df, log2_points=10))
-            parts["max_t"] = np.array(p) <= 0.05
+                z = margins.margin[t] / margins.se[t]
+                parts["max_t"][t] = max_t(z, margins.covariance[t], c, df=df, log2_points=10) <= 0.05
         for name, values in parts.items():
             found.setdefault(name, []).append(values)
     return {name: float(np.mean(np.concatenate(values))) for name, values in found.items()}
