@@ -15,7 +15,7 @@ import numpy.typing as npt
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 
-__all__ = ["PLACE", "Cells", "Checked", "Pack", "Sizes", "Within", "ranks"]
+__all__ = ["PLACE", "Cells", "Checked", "InGroups", "Pack", "Sizes", "Within", "ranks"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -146,13 +146,23 @@ class Cells:
 
 
 class Within:
-    """Labels of the items that are in a population; the others become missing."""
+    """Labels of the items, or raters, that count; the others become missing."""
 
-    def __init__(self, population: npt.NDArray[np.bool_]) -> None:
-        self.population = population
+    def __init__(self, kept: npt.NDArray[np.bool_]) -> None:
+        self.kept = kept
 
-    def __call__(self, item: npt.NDArray[Any], label: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.where(self.population[item], label, label.dtype.type(MISSING))
+    def __call__(self, code: npt.NDArray[Any], label: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.where(self.kept[code], label, label.dtype.type(MISSING))
+
+
+class InGroups:
+    """Numbers of raters that are others in every group of items; without a group, those of the first."""
+
+    def __init__(self, group: npt.NDArray[np.int64], n_raters: int) -> None:
+        self.group, self.n_raters = group, n_raters
+
+    def __call__(self, item: npt.NDArray[Any], rater: npt.NDArray[Any]) -> Ints:
+        return np.maximum(self.group[item], 0) * self.n_raters + rater.astype(np.int64)
 
 
 def _check_codes(

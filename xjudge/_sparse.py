@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge._answer_blocks import PLACE, Cells, Checked, Pack, Sizes, Within, ranks
+from xjudge._answer_blocks import PLACE, Cells, Checked, InGroups, Pack, Sizes, Within, ranks
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 from xjudge.lazy import (
@@ -117,10 +117,16 @@ class Answers:
         """Codes of item, rater and cells, then the values, in chunks of whole items."""
         return whole_items([*self.codes.values(), *values], self.codes["item"])
 
-    def listed(self, population: npt.NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    def listed(
+        self,
+        population: npt.NDArray[np.bool_] | None = None,
+        members: npt.NDArray[np.bool_] | None = None,
+        group: npt.NDArray[np.int64] | None = None,
+    ) -> dict[str, Any]:
         """Arrays ``item``, ``rater``, ``cell`` and ``label`` (codes), checked when they are counted.
 
-        ``population`` (item,) says which items count; labels of the others become missing.
+        ``population`` (item,) and ``members`` (rater,) say what counts; other labels become missing. With a
+        ``group`` (item,) every group has raters of its own: number ``group R + rater``.
         """
         arrays = self.arrays(self.data.variables["label"].data)
         *codes, label = [array.astype(np.int64) if array.dtype.kind == "u" else array for array in arrays]
@@ -128,6 +134,10 @@ class Answers:
         label = _along(Checked(self.n_items, self.n_raters, self.cells), [*codes, label], dtype)
         if population is not None:
             label = _along(Within(population), [codes[0], label], dtype)
+        if members is not None and not members.all():
+            label = _along(Within(members), [codes[1], label], dtype)
+        if group is not None:
+            codes[1] = _along(InGroups(group, self.n_raters), codes[:2], np.dtype(np.int64))
         cell = _along(Cells(list(self.cells.values())), [codes[0], *codes[2:]], np.dtype(np.int32))
         return {"item": codes[0], "rater": codes[1], "cell": cell, "label": label}
 

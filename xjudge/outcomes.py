@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._crowd_rates import CrowdCounts
+from xjudge._sparse import Answers
 from xjudge.codes import MISSING, OUTCOMES, raw_index
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, VocabularyError, listing, warn
 from xjudge.lazy import one_chunk_beside_items, reduce_items, reshape_beside_items
 from xjudge.protocol import Protocol, Resolved
 from xjudge.schema import check_dataset
+from xjudge.statistics.answers import unknown
 from xjudge.statistics.counts import Axes, Request, margins, outside, pairs
 from xjudge.view import View, as_dataset, checked_dataset
 
@@ -233,14 +236,18 @@ def validate(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     ds = as_dataset(data)
     check_dataset(ds)
     if "answer" in ds["label"].dims:
-        return ds
-    view = View.of(ds)
+        answers = Answers.of(ds)
+        view = View.of_crowd(answers)
+        request, arrays = unknown(view.scale.n_categories), answers.listed()
+    else:
+        view = View.of(ds)
+        request, arrays = outside(view.scale.n_categories), {"codes": view.codes}
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         check_values(view, counted[0])
         return {}
 
-    reduce_items([outside(view.scale.n_categories)], {"codes": view.codes}, finish)
+    reduce_items([request], arrays, finish)
     return ds
 
 
@@ -276,7 +283,8 @@ def rates(
         but missing); ``missing`` of all cases; ``tie`` (pairwise scales) and ``positive`` (where the
         protocol's scale is binary) of the answered labels. ``n_asked`` and ``n_answered`` are the
         denominators. Per pair (``rater_a``, ``rater_b``): ``n_overlap`` cases both were asked, ``n_joint``
-        both answered, ``joint_coverage`` their ratio. ``component(rater)`` numbers the connected parts of
+        both answered, ``joint_coverage`` their ratio; not on the sparse layout, where few pairs meet (see
+        :func:`xjudge.pair_agreement`). ``component(rater)`` numbers the connected parts of
         the overlap graph: raters of different parts share no case and cannot be compared, even indirectly.
 
     Notes
@@ -290,29 +298,21 @@ def rates(
     >>> sorted(r.data_vars)[:4]
     ['answered', 'ca', 'component', 'invalid']
     """
-    view = View.of(data, humans=humans, judges=judges)
+    ds = checked_dataset(data)
+    answers = Answers.of(ds) if "answer" in ds["label"].dims else None
+    if answers is None:
+        view = View.of(ds, humans=humans, judges=judges)
+    else:
+        view = View.of_crowd(answers, humans=humans, judges=judges)
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
     cases = Cases(view, [chosen], by)
     members = np.sort(np.concatenate([view.humans, view.judges]))
-    n = view.scale.n_categories
-    # answered 0, asked without an answer 1, missing 2
-    coarse = [0] * n + [2, 1, 1]
-    requests: list[Request] = [
-        outside(n),
-        margins(n, columns=members.tolist()),
-        pairs(n, left_columns=members.tolist(), left_targets=coarse, right=None),
-    ]
     pooled = chosen.aggregate in ("micro", "item", "macro")
-
-    def finish(counted: list[Any]) -> dict[str, Any]:
-        check_values(view, counted[0])
-        single, joint = (cases.of(chosen, counts) for counts in counted[1:])
-        return _rates(view, resolved, single, joint, pooled=pooled)
-
-    arrays = reduce_items(
-        requests, {"codes": view.codes, **cases.arrays}, finish, axes=cases.axes, compute=compute
-    )
+    if answers is None:
+        arrays = _rates_of_cube(view, resolved, cases, members, pooled=pooled, compute=compute)
+    else:
+        arrays = _rates_of_crowd(answers, view, resolved, cases, members, pooled=pooled, compute=compute)
     cases.warn()
     group = [] if by is None else [by]
     rest = [] if pooled else list(view.rest)
@@ -324,7 +324,8 @@ def rates(
         for name, variable in view.coordinates("rater", *rest).items()
     }
     coords["rater"] = ("rater", view.named(members))
-    coords |= {name: (name, view.named(members)) for name in ("rater_a", "rater_b")}
+    if answers is None:
+        coords |= {name: (name, view.named(members)) for name in ("rater_a", "rater_b")}
     if by is not None:
         coords[by] = (by, cases.slices)
     return xr.Dataset(
@@ -334,12 +335,66 @@ def rates(
     )
 
 
+def _rates_of_cube(
+    view: View,
+    resolved: Resolved,
+    cases: Cases,
+    members: npt.NDArray[np.intp],
+    *,
+    pooled: bool,
+    compute: bool,
+) -> dict[str, Any]:
+    n = view.scale.n_categories
+    # answered 0, asked without an answer 1, missing 2
+    coarse = [0] * n + [2, 1, 1]
+    requests: list[Request] = [
+        outside(n),
+        margins(n, columns=members.tolist()),
+        pairs(n, left_columns=members.tolist(), left_targets=coarse, right=None),
+    ]
+
+    def finish(counted: list[Any]) -> dict[str, Any]:
+        check_values(view, counted[0])
+        single, joint = (cases.of(resolved.protocol, counts) for counts in counted[1:])
+        return _rates(view, resolved, single, pooled=pooled) | _meetings(view, joint, pooled=pooled)
+
+    return reduce_items(
+        requests, {"codes": view.codes, **cases.arrays}, finish, axes=cases.axes, compute=compute
+    )
+
+
+def _rates_of_crowd(
+    answers: Answers,
+    view: View,
+    resolved: Resolved,
+    cases: Cases,
+    members: npt.NDArray[np.intp],
+    *,
+    pooled: bool,
+    compute: bool,
+) -> dict[str, Any]:
+    population = cases.arrays.get("population")
+    counts = CrowdCounts(
+        answers,
+        members,
+        view.scale.n_categories,
+        None if population is None else population[:, 0],
+        cases.arrays.get("group"),
+        cases.axes.n_groups,
+    )
+
+    def finish(counted: list[Any]) -> dict[str, Any]:
+        check_values(view, counted[0])
+        single, component = counts.of(counted)
+        return _rates(view, resolved, single, pooled=pooled) | {"component": component}
+
+    return reduce_items(counts.requests, counts.arrays, finish, compute=compute)
+
+
 def _attrs(view: View, protocol: Protocol, by: str | None) -> dict[str, str]:
-    """Enough to recompute the rates."""
-    names = {
-        "humans": json.dumps(view.named(view.humans).tolist(), ensure_ascii=False),
-        "judges": json.dumps(view.named(view.judges).tolist(), ensure_ascii=False),
-    }
+    """Enough to recompute the rates; a crowd is not named, unless it was restricted."""
+    stated = view.given if view.sparse else {name: view.named(getattr(view, name)) for name in _ROLES}
+    names = {name: json.dumps(stated[name].tolist(), ensure_ascii=False) for name in _ROLES if name in stated}
     by_attr = {} if by is None else {"by": by}
     return {
         "verb": "rates",
@@ -350,6 +405,7 @@ def _attrs(view: View, protocol: Protocol, by: str | None) -> dict[str, str]:
     }
 
 
+_ROLES = ("humans", "judges")
 _OF_PAIRS = ("n_overlap", "n_joint", "joint_coverage")
 
 
@@ -357,21 +413,16 @@ def _rates(
     view: View,
     resolved: Resolved,
     single: npt.NDArray[np.int64],
-    joint: npt.NDArray[np.int64],
     *,
     pooled: bool,
 ) -> dict[str, Any]:
-    """Shares from counts ``single(..., cell, rater, place)`` and ``joint(..., cell, a, b, coarse place)``."""
+    """Shares from counts ``single(..., cell, rater, place)``."""
     n = view.scale.n_categories
-    overlap = joint[..., :2, :2].sum((-2, -1))
-    both = joint[..., 0, 0]
-    component = _components(overlap.sum(-3))
     if pooled:
-        single, overlap, both = single.sum(-3), overlap.sum(-3), both.sum(-3)
+        single = single.sum(-3)
     else:  # cells go last, and apart
         single = view.cells_apart(np.moveaxis(single, -3, -1), -1)
         single = np.moveaxis(single, -1 - len(view.rest), -1)
-        overlap, both = (view.cells_apart(np.moveaxis(x, -3, -1), -1) for x in (overlap, both))
     total = single.sum(-1)
     missing = single[..., raw_index("missing", n)]
     answered = single[..., :n].sum(-1)
@@ -390,7 +441,19 @@ def _rates(
         positive = [place for place in range(n) if resolved.targets[place] == 1]
         counted = [place for place in range(n) if resolved.targets[place] >= 0]
         out["positive"] = _share(single[..., positive].sum(-1), single[..., counted].sum(-1))
-    return out | {
+    return out
+
+
+def _meetings(view: View, joint: npt.NDArray[np.int64], *, pooled: bool) -> dict[str, Any]:
+    """What pairs cover together, from counts ``joint(..., cell, a, b, coarse place, coarse place)``."""
+    overlap = joint[..., :2, :2].sum((-2, -1))
+    both = joint[..., 0, 0]
+    component = _components(overlap.sum(-3))
+    if pooled:
+        overlap, both = overlap.sum(-3), both.sum(-3)
+    else:
+        overlap, both = (view.cells_apart(np.moveaxis(x, -3, -1), -1) for x in (overlap, both))
+    return {
         "n_overlap": overlap,
         "n_joint": both,
         "joint_coverage": _share(both, overlap),

@@ -175,10 +175,7 @@ class View:
             name: [at[p] for p in old.tolist() if p in at] + (places if word == name[:-1] else [])
             for name, old in (("humans", everyone.humans), ("judges", everyone.judges))
         }
-        restricted = {"humans": humans is not None, "judges": judges is not None}
-        given: dict[str, Any] = {
-            name: everyone.named(getattr(everyone, name)) for name, by in restricted.items() if by
-        }
+        given = dict(everyone.given)
         if pool is not None:
             whole = isinstance(pool, str) and not given
             given["pool"] = pool if whole else everyone.named(np.array(asked, dtype=np.intp))
@@ -208,7 +205,12 @@ class View:
             np.flatnonzero(role == "judge"),
             sparse=True,
         )
-        return view._restricted(humans, judges)
+        view = view._restricted(humans, judges)
+        given = {"humans": humans, "judges": judges}
+        names = {
+            word: view.named(getattr(view, word)) for word, chosen in given.items() if chosen is not None
+        }
+        return replace(view, given=names)
 
     def _restricted(self, humans: Any, judges: Any) -> View:
         view = self
