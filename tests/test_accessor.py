@@ -16,6 +16,7 @@ import xjudge as xj
 VERBS = (
     "adjust",
     "agreement",
+    "append_to_zarr",
     "breakdown",
     "cascade",
     "compare",

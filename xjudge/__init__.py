@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from xjudge import statistics
 from xjudge._layouts import to_dense, to_sparse
 from xjudge.accessor import register as _register
-from xjudge.build import from_counts, from_criteria_wide, from_long, from_wide, join, to_long
+from xjudge.build import (
+    append_to_zarr,
+    from_counts,
+    from_criteria_wide,
+    from_long,
+    from_wide,
+    join,
+    to_long,
+)
 from xjudge.errors import (
     DependencyError,
     DroppedWarning,
@@ -124,6 +132,7 @@ __all__ = [
     "all_positive",
     "allocate",
     "alt_test",
+    "append_to_zarr",
     "at_least",
     "breakdown",
     "cascade",

@@ -149,6 +149,7 @@ class DatasetJudge(_NotData):
     to_dense = _method(_layouts.to_dense)
     to_sparse = _method(_layouts.to_sparse)
     to_long = _method(build.to_long)
+    append_to_zarr = _method(build.append_to_zarr)
     join = _method(build.join)
     tidy = _method(_common.tidy)
 

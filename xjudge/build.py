@@ -24,11 +24,20 @@ from xjudge._long_lazy import from_lazy_long
 from xjudge._reading import Options
 from xjudge._roles import IDENTITIES
 from xjudge._spread import from_spread
+from xjudge._stores import append_to_zarr
 from xjudge.errors import StructureError, listing
 from xjudge.scale import Scale
 from xjudge.view import as_dataset
 
-__all__ = ["from_counts", "from_criteria_wide", "from_long", "from_wide", "join", "to_long"]
+__all__ = [
+    "append_to_zarr",
+    "from_counts",
+    "from_criteria_wide",
+    "from_long",
+    "from_wide",
+    "join",
+    "to_long",
+]
 
 Names = Hashable | Sequence[Hashable]
 Duplicates = Literal["raise", "first", "last", "majority", "replicate"]
