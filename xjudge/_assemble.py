@@ -19,6 +19,7 @@ from xjudge._ingest import Problems, counted, shown, text_array
 from xjudge._labels import Declared, declare
 from xjudge._reading import Matched, Options, Reading, match
 from xjudge._roles import resolve_identity, resolve_roles
+from xjudge._sparse import code_attrs, ranks
 from xjudge._unknown import Strange
 from xjudge.codes import MISSING, OUTCOMES
 from xjudge.errors import DroppedWarning, ProtocolWarning, listing, warn
@@ -329,7 +330,8 @@ def answer_list(
     coords = {}
     for (dim, one), code in zip(ids.items(), codes, strict=True):
         dtype = np.int32 if len(one) < 2**31 else np.int64
-        coords[f"{dim}_code"] = ("answer", code.astype(dtype, copy=False))
+        most = int(ranks(*codes[:2])[0].max(initial=-1)) + 1 if dim == "item" else None
+        coords[f"{dim}_code"] = ("answer", code.astype(dtype, copy=False), code_attrs(dim, len(one), most))
     return variables, coords
 
 

@@ -236,7 +236,7 @@ def validate(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     ds = as_dataset(data)
     check_dataset(ds)
     if "answer" in ds["label"].dims:
-        answers = Answers.of(ds)
+        answers = Answers.of(checked_dataset(ds))
         view = View.of_crowd(answers)
         request, arrays = unknown(view.scale.n_categories), answers.listed()
     else:
