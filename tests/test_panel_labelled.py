@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,43 +9,19 @@ import pandas as pd
 import pytest
 import xarray as xr
 from labels import dataset, random_codes
-from shared import SHARED, needs_shared, oracle
+from panel_tasks import TASKS, published, quiet
+from shared import needs_shared, oracle
 
 import xjudge as xj
 from xjudge.statistics import panel
 
 MICRO = xj.Protocol(aggregate="micro")
-TASKS = ("wax", "cebab_aspects", "cebab_stars", "summeval", "mtbench", "10k_prompts", "framing")
-NUMERIC = ("cebab_stars", "summeval", "10k_prompts")
 SIZES = ("participation_ratio", "nu_h", "nu_mse", "nu_mse_limit", "n_eff", "gamma_co")
 NOMINAL = xj.Scale.nominal(["a", "b", "c"])
 
 
-def quiet(verb: Any, *arguments: Any, **options: Any) -> xr.Dataset:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", xj.XJudgeWarning)
-        return verb(*arguments, **options)
-
-
 def size(data: xr.Dataset, **options: Any) -> xr.Dataset:
     return quiet(xj.effective_size, data, **{"interval": None, **options})
-
-
-@cache
-def _task(task: str) -> xr.Dataset:
-    """Labels of a task; a unit is an item under a criterion, and ordinal labels are categories."""
-    frame = pd.read_csv(
-        SHARED / "data" / f"alttest_{task}.csv.gz",
-        dtype={"item": str, "rater": str, "label": str},
-        keep_default_na=False,
-    )
-    if "criterion" in frame:
-        frame["item"] = frame["item"] + "__" + frame["criterion"]
-        frame = frame.drop(columns="criterion")
-    if task in NUMERIC:
-        frame["label"] = frame["label"].astype(int)
-    scale = xj.Scale.nominal(sorted(set(frame["label"])))
-    return xj.from_long(frame, role="rater_kind", role_names={"llm": "judge"}, scale=scale)
 
 
 @pytest.fixture
@@ -74,7 +48,7 @@ def units(ds: xr.Dataset) -> tuple[Any, Any]:
 @pytest.mark.parametrize("task", TASKS)
 def test_effective_sizes_on_published_labels(task: str) -> None:
     right = oracle("effective_size")[task]
-    found = size(_task(task))
+    found = size(published(task))
     names = {
         "participation_ratio": "PR",
         "mean_squared_correlation": "q_bar",
@@ -108,7 +82,7 @@ def test_effective_sizes_on_published_labels(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_gold_of_items_without_a_tie(task: str) -> None:
     right = oracle("effective_size")[task]["unique_mode_only"]
-    found = size(_task(task), gold="tie_free")
+    found = size(published(task), gold="tie_free")
     assert float(found["mean_error_correlation"]) == pytest.approx(right["phi_bar"], abs=1e-10)
     assert float(found["n_eff"]) == pytest.approx(right["n_eff"], abs=1e-10)
 
@@ -404,17 +378,99 @@ def _rarely_split(rng: np.random.Generator, n: int) -> xr.Dataset:
     return dataset(np.concatenate([humans, judges], axis=1), ["human"] * 3 + ["judge"] * 4)
 
 
-def test_the_interval_of_nu_h_covers_where_humans_seldom_disagree() -> None:
-    """Percentiles of nu_h itself covered 54% here: resamples double the delta but not the panel's noise."""
-    truth = float(size(_rarely_split(np.random.default_rng(99), 400_000))["nu_h"])
+def test_intervals_cover_where_humans_seldom_disagree() -> None:
+    """Percentiles of nu_h covered 54% here: resamples double the delta but not the panel's noise.
+
+    benchmarks/panel_coverage.py measures the coverage of more designs with less Monte Carlo error.
+    """
+    names = ("nu_h", "nu_mse", "nu_mse_limit", "gamma_co", "n_eff", "distributional_error")
+    endless = size(_rarely_split(np.random.default_rng(99), 400_000))
+    truth = {name: float(endless[name]) for name in names}
     rng = np.random.default_rng(1)
-    covered = []
+    covered: dict[str, list[bool]] = {name: [] for name in names}
     for _ in range(60):
-        found = size(_rarely_split(rng, 600), interval="percentile", n_resamples=200)
-        lower, upper = found["nu_h_interval"].values.ravel()
-        assert lower < upper
-        covered.append(lower <= truth <= upper)
-    assert np.mean(covered) > 0.85
+        found = size(_rarely_split(rng, 600), interval="auto", n_resamples=200)
+        for name in names:
+            lower, upper = found[f"{name}_interval"].values.ravel()
+            assert lower < upper
+            covered[name].append(lower <= truth[name] <= upper)
+    assert {name: bool(np.mean(held) > 0.86) for name, held in covered.items()} == dict.fromkeys(names, True)
+
+
+@pytest.mark.parametrize("m", [2, 12])
+def test_the_interval_of_simulated_humans_covers_their_number(m: int) -> None:
+    rng = np.random.default_rng(m)
+    covered, sizes = [], []
+    for _ in range(20):
+        h = rng.dirichlet([1.0, 1.0, 1.0], 200)
+        judges = (rng.random((200, m, 1)) >= np.cumsum(h, axis=1)[:, None, :-1]).sum(-1)
+        ds = dataset(judges, ["judge"] * m, scale=NOMINAL).assign(crowd=(("item", "category"), h))
+        found = size(ds, human="crowd", interval="auto", n_resamples=150)
+        sizes.append(float(found["nu_h"]))
+        lower, upper = found["nu_h_interval"].values
+        covered.append(lower <= m <= upper)
+    assert np.mean(covered) >= 0.85
+    assert abs(np.mean(sizes) - m) < 4 * np.std(sizes, ddof=1) / np.sqrt(20)
+
+
+def test_clusters_are_units_of_their_own() -> None:
+    """Standard errors from clusters drawn one by one; twins in a cluster are worth one of them."""
+    rng = np.random.default_rng(4)
+    codes = abs(random_codes(4, (120, 6), 3)) % 3
+    codes[:, 3:] = np.where(rng.random((120, 3)) < 0.5, codes[:, :3], codes[:, 3:])
+    roles = ["human"] * 3 + ["judge"] * 3
+    cluster = np.repeat(np.arange(40), 3)
+    ds = dataset(codes, roles, scale=NOMINAL, cluster=cluster)
+    found = size(ds, interval="auto", resample="clusters", n_resamples=2000)
+    judges, counts = units(ds.expand_dims("criterion", -1))
+    values = []
+    for _ in range(600):
+        rows = (rng.integers(0, 40, 40)[:, None] * 3 + np.arange(3)).ravel()
+        values.append(float(room(judges[rows, 0], counts[rows, 0]).values["nu_mse"]))
+    assert float(found["nu_mse_se"]) == pytest.approx(np.std(values), rel=0.12)
+    lower, upper = found["nu_mse_interval"].values
+    assert lower < float(found["nu_mse"]) < upper
+
+    twins = dataset(np.repeat(codes, 2, axis=0), roles, scale=NOMINAL, cluster=np.repeat(np.arange(120), 2))
+    alone = size(dataset(codes, roles, scale=NOMINAL), interval="auto")
+    together = size(twins, interval="auto", resample="clusters")
+    for name in ("participation_ratio", "nu_mse", "n_eff", "gamma_co"):
+        assert float(together[f"{name}_se"]) == pytest.approx(float(alone[f"{name}_se"]), rel=0.1)
+        apart = size(twins, interval="auto")[f"{name}_se"]
+        assert float(apart) == pytest.approx(float(alone[f"{name}_se"]) / np.sqrt(2), rel=0.1)
+
+
+@pytest.mark.parametrize("resample", ["items", "clusters", "decisions"])
+def test_the_order_of_items_does_not_move_an_interval(ds: xr.Dataset, resample: str) -> None:
+    data = ds.assign_coords(cluster=("item", np.arange(90) % 13))
+    order = np.random.default_rng(0).permutation(90)
+    options: dict[str, Any] = {"interval": "auto", "resample": resample, "n_resamples": 40, "protocol": MICRO}
+    one, other = size(data, **options), size(data.isel(item=order), **options)
+    for name in (*SIZES, "nu_mse_corrected", "mean_squared_correlation"):
+        xr.testing.assert_equal(one[f"{name}_interval"], other[f"{name}_interval"])
+
+
+def test_one_unit_has_no_interval() -> None:
+    codes = abs(random_codes(1, (30, 5), 2)) % 2
+    ds = dataset(codes, ["human"] * 3 + ["judge"] * 2, cluster=["a"] * 30)
+    found = size(ds, interval="studentized", resample="clusters", n_resamples=20)
+    assert np.isnan(found["nu_mse_interval"]).all()
+    assert np.isnan(size(ds.isel(item=[0]), interval="studentized")["nu_mse_interval"]).all()
+
+
+def test_percentiles_on_request_and_where_items_differ(ds: xr.Dataset) -> None:
+    options: dict[str, Any] = {"protocol": MICRO, "n_resamples": 60}
+    auto = size(ds, interval="auto", **options)
+    xr.testing.assert_equal(
+        auto["nu_mse_interval"], size(ds, interval="studentized", **options)["nu_mse_interval"]
+    )
+    plain = size(ds, interval="percentile", **options)
+    assert not plain["nu_mse_interval"].equals(auto["nu_mse_interval"])
+    pairwise = size(ds, interval="auto", incomplete="pairwise", **options)
+    xr.testing.assert_equal(
+        pairwise["gamma_co_interval"],
+        size(ds, interval="percentile", incomplete="pairwise", **options)["gamma_co_interval"],
+    )
 
 
 def test_an_end_that_no_size_is_beyond_is_infinite() -> None:
@@ -523,8 +579,13 @@ def test_an_item_without_a_human_label_is_dropped_and_counted() -> None:
         (lambda ds: ds, {"anchor": "mode", "incomplete": "pairwise"}, "incomplete='drop'"),
         (lambda ds: ds, {"method": "monte_carlo", "grid": [4, 2]}, "increasing sizes"),
         (lambda ds: ds, {"method": "monte_carlo", "n_curves": 0}, "`n_curves` must be"),
-        (lambda ds: ds, {"interval": "bca"}, "percentile intervals"),
-        (lambda ds: ds, {"interval": "auto", "resample": "clusters"}, "'items' or 'decisions'"),
+        (lambda ds: ds, {"interval": "bca"}, "resampled intervals"),
+        (lambda ds: ds, {"interval": "auto", "resample": "criteria"}, "resamples 'items', 'decisions'"),
+        (
+            lambda ds: ds,
+            {"interval": "auto", "resample": "clusters"},
+            "needs a coordinate `cluster",
+        ),
         (lambda ds: ds, {"protocol": xj.Protocol(aggregate="macro")}, "pools criteria"),
         (
             lambda ds: _with_counts(ds),

@@ -396,7 +396,7 @@ def test_votes_of_nothing_and_impossible_votes(ds: xr.Dataset) -> None:
         ({"aggregate": "mean"}, "`aggregate` holds"),
         ({"ties": "last"}, "`ties` is one of"),
         ({"folds": 1}, "at least 2"),
-        ({"interval": "wilson"}, "percentile intervals"),
+        ({"interval": "wilson"}, "resampled intervals"),
     ):
         with pytest.raises(xj.ProtocolError, match=message):
             quiet(xj.panel_vote, ds, **options)

@@ -163,7 +163,7 @@ def test_a_judge_that_never_changes_and_one_that_answered_once(ds: xr.Dataset) -
         (lambda ds: ds, {"original": "last"}, "`replicate` has"),
         (lambda ds: ds, {"first_option": "shown"}, "`first_option` is a variable"),
         (lambda ds: ds, {"n_draws": 0}, "`n_draws` must be"),
-        (lambda ds: ds, {"interval": "bca"}, "percentile intervals"),
+        (lambda ds: ds, {"interval": "bca"}, "resampled intervals"),
         (lambda ds: ds.isel(rater=[2, 3]), {}, "needs identified humans"),
     ],
 )

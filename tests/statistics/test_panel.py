@@ -583,3 +583,81 @@ def test_humans_in_the_place_of_judges_are_worth_themselves(m: int) -> None:
         covered += low <= m <= high
     assert covered >= 11
     assert abs(np.mean(estimates) - m) < 4 * np.std(estimates, ddof=1) / np.sqrt(12)
+
+
+# ------------------------------------------------------------------------------------------------ influences
+
+
+def test_influences_are_derivatives() -> None:
+    """What a little more weight of an item does to each value, by differences of the sizes themselves."""
+    judges, h, gold, n_humans = random_panel(3, n=40, k=4, m=5)
+    judges[3, 2], gold[5] = -1, -1
+    step = 1e-5
+
+    def values(weights):  # type: ignore[no-untyped-def]
+        found = sizes(judges, h, gold, n_humans=n_humans, weights=weights)
+        limit = found["mean_residual_sq"] + found["mean_member_variance"] * found["mean_member_correlation"]
+        squared, signed = 1.0 / found["participation_ratio"], 1.0 / found["n_eff"]
+        return found | {"squared_correlation": squared, "signed_correlation": signed, "error_limit": limit}
+
+    up, down = values(1 + step * np.eye(40)), values(1 - step * np.eye(40))
+    terms = panel.panel_sums(judges[:, None], h[:, None], gold[:, None], n_humans=n_humans[:, None])
+    whole = panel.panel_sums(judges, h, gold, n_humans=n_humans, weights=np.ones((1, 40)))
+    found = panel.influence_products(terms, whole, np.ones((1, 40)))
+    assert set(found) == {(name, name) for name in panel.INFLUENCES} | set(panel.RATIOS.values())
+    for (one, other), product in found.items():
+        slopes = [(up[name] - down[name]) / (2 * step) for name in (one, other)]
+        assert product[0] == pytest.approx(float(slopes[0] @ slopes[1]), rel=1e-6), (one, other)
+
+
+def test_influences_of_parts_add_and_weights_are_repeats() -> None:
+    judges, h, gold, n_humans = random_panel(4, n=30, k=3)
+    weights = np.random.default_rng(0).integers(0, 4, (5, 30))
+    terms = panel.panel_sums(judges[:, None], h[:, None], gold[:, None], n_humans=n_humans[:, None])
+    sums = panel.panel_sums(judges, h, gold, n_humans=n_humans, weights=weights)
+    whole = panel.influence_products(terms, sums, weights)
+    cuts = (slice(0, 11), slice(11, 30))
+    parts = [
+        panel.influence_products(panel.PanelSums(*(field[cut] for field in terms)), sums, weights[:, cut])
+        for cut in cuts
+    ]
+    for pair, product in whole.items():
+        np.testing.assert_allclose(parts[0][pair] + parts[1][pair], product, rtol=1e-12)
+    row = np.repeat(np.arange(30), weights[2])
+    repeated = panel.panel_sums(
+        judges[row, None], h[row, None], gold[row, None], n_humans=n_humans[row, None]
+    )
+    one = panel.PanelSums(*(field[2:3] for field in sums))
+    again = panel.influence_products(repeated, one, np.ones((1, len(row))))
+    for pair, product in whole.items():
+        assert again[pair][0] == pytest.approx(product[2], rel=1e-10)
+
+
+def test_chance_correlations_of_simulated_humans_are_delta() -> None:
+    """The noise of a panel of m independent humans averages (1 - 1/m) delta."""
+    rng = np.random.default_rng(0)
+    h = rng.dirichlet([1.0, 1.0, 1.0], 400)
+    judges = (rng.random((400, 12, 1)) >= np.cumsum(h, axis=1)[:, None, :-1]).sum(-1)
+    terms = panel.panel_sums(judges[:, None], h[:, None])
+    noise = panel.correlation_noise(terms, panel.panel_sums(judges, h), np.ones(400))
+    assert noise == pytest.approx(11 / 12 * float(panel.finite_n_delta(h)), rel=0.05)
+
+
+def test_the_interval_of_a_ratio() -> None:
+    """Normal sides: Fieller's interval, from its quadratic equation; an uncertain denominator has no end."""
+    rng = np.random.default_rng(1)
+    covariance = np.array([[0.04, 0.01], [0.01, 0.02]])
+    drawn = rng.multivariate_normal([2.0, 1.0], covariance, 200_000)
+    fixed = [np.full(200_000, value) for value in (0.04, 0.02, 0.01)]
+    own = panel.RatioSide(*(np.asarray(value) for value in (2.0, 1.0, 0.04, 0.02, 0.01)))
+    lower, upper = panel.ratio_interval(own, panel.RatioSide(*drawn.T, *fixed))
+    z2 = 1.959963984540054**2
+    roots = np.sort(np.roots([1 - z2 * 0.02, -2 * (2 - z2 * 0.01), 4 - z2 * 0.04]).real)
+    assert lower == pytest.approx(roots[0], abs=0.01)
+    assert upper == pytest.approx(roots[1], abs=0.02)
+    wide = panel.RatioSide(*(np.asarray(value) for value in (2.0, 0.1, 0.04, 0.02, 0.01)))
+    low, high = panel.ratio_interval(wide, panel.RatioSide(drawn[:, 0], drawn[:, 1] - 0.9, *fixed))
+    assert np.isfinite(low)
+    assert high == np.inf
+    nothing = panel.RatioSide(*(np.full(3, np.nan) for _ in range(5)))
+    assert np.isnan(panel.ratio_interval(own, nothing)).all()

@@ -11,7 +11,7 @@ import xarray as xr
 
 from xjudge.codes import translate
 from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.labelled._common import flat_attrs, version, warn_recoded
+from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded
 from xjudge.labelled._panel_human import HumanSide, gold_side, human_side
 from xjudge.labelled._pass import Labels
 from xjudge.lazy import metadata_values
@@ -20,7 +20,7 @@ from xjudge.statistics import panel
 from xjudge.statistics.counts import MASKED, Block, Count, Options, Request
 from xjudge.view import View, as_dataset
 
-__all__ = ["OpenedPanel", "Units", "flat_units"]
+__all__ = ["JOINT_ERRORS", "SUMS", "VOTES", "JointErrorCounts", "OpenedPanel", "Units", "flat_units"]
 
 Codes = npt.NDArray[np.signedinteger]
 Flags = npt.NDArray[np.bool_]
@@ -42,6 +42,8 @@ class Units(NamedTuple):
         Whether the unit is in the population.
     shares : bool
         Whether ``human`` holds shares.
+    cluster : ndarray of int (item,), optional
+        The cluster of each item, where clusters are resampled.
     """
 
     judges: Codes
@@ -49,6 +51,7 @@ class Units(NamedTuple):
     gold: Codes
     inside: Flags
     shares: bool
+    cluster: npt.NDArray[np.int64] | None = None
 
     @property
     def distribution(self) -> tuple[Floats, Floats | None]:
@@ -62,6 +65,14 @@ class Units(NamedTuple):
         known = np.asarray(~np.isnan(self.distribution[0]).any(-1))
         answered = self.judges >= 0
         return self.inside & known & (answered.all(-1) if incomplete == "drop" else answered.any(-1))
+
+
+class JointErrorCounts(NamedTuple):
+    """Items that every member answered and that have gold, items all miss, and those each misses (k,)."""
+
+    n_items: npt.NDArray[np.int64]
+    n_all_wrong: npt.NDArray[np.int64]
+    n_wrong: npt.NDArray[np.int64]
 
 
 def _units(options: Options, block: Block) -> list[Units]:
@@ -86,6 +97,7 @@ def _units(options: Options, block: Block) -> list[Units]:
         labels = translate(raw[:, gold.column], targets)
     else:
         labels = block[gold.array]
+    cluster = block["cluster"].astype(np.int64) if options["clustered"] else None
     out = []
     for other in range(raw.shape[2] // n_criteria):
         cells = np.arange(n_criteria) * (raw.shape[2] // n_criteria) + other
@@ -97,6 +109,7 @@ def _units(options: Options, block: Block) -> list[Units]:
                     labels[:, one],
                     inside[:, one],
                     side.shares,
+                    cluster,
                 )
             )
     return out
@@ -133,11 +146,28 @@ def _add_sums(partials: Sequence[list[tuple[panel.PanelSums, int]]]) -> list[tup
     ]
 
 
+def _count_joint_errors(options: Options, block: Block) -> list[JointErrorCounts]:
+    out = []
+    for units in _units(options, block):
+        used = units.used("drop")
+        out.append(JointErrorCounts(*panel.joint_error_counts(units.judges[used], units.gold[used])))
+    return out
+
+
+def _add_joint_errors(partials: Sequence[list[JointErrorCounts]]) -> list[JointErrorCounts]:
+    return [
+        JointErrorCounts(*(np.sum(counts, axis=0) for counts in zip(*parts, strict=True)))
+        for parts in zip(*partials, strict=True)
+    ]
+
+
 def _join_units(partials: Sequence[list[Units]]) -> list[Units]:
     out = []
     for parts in zip(*partials, strict=True):
         judges, human, gold, inside = (np.concatenate([part[place] for part in parts]) for place in range(4))
-        out.append(Units(judges, human, gold, inside, parts[0].shares))
+        clusters = [part.cluster for part in parts if part.cluster is not None]
+        cluster = np.concatenate(clusters) if clusters else None
+        out.append(Units(judges, human, gold, inside, parts[0].shares, cluster))
     return out
 
 
@@ -147,6 +177,9 @@ def _as_counted(_: Options, partial: Any) -> Any:
 
 SUMS = Count("panel sums", _count_sums, _add_sums, _as_counted, stacked=False)
 """Per table the sums of :func:`xjudge.statistics.panel.panel_sums` and the items with tied gold."""
+
+JOINT_ERRORS = Count("panel joint errors", _count_joint_errors, _add_joint_errors, _as_counted, stacked=False)
+"""Per table the :class:`JointErrorCounts`."""
 
 VOTES = Count("panel votes", _units, _join_units, _as_counted, stacked=False)
 """Per table the votes of all items, in the order of the items: memory grows with them."""
@@ -169,6 +202,7 @@ class OpenedPanel:
         humans: Any = None,
         seed: int = 0,
         without_humans: bool = False,
+        resample: str | None = None,
     ) -> None:
         if incomplete not in ("drop", "pairwise"):
             raise ProtocolError(f"`incomplete` is 'drop' or 'pairwise'; got {incomplete!r}.")
@@ -211,7 +245,10 @@ class OpenedPanel:
             "n_categories": self.scale.n_categories,
             "pooled": aggregate == "micro" or columns.n_criteria == 1,
             "incomplete": incomplete,
+            "clustered": resample == "clusters",
         }
+        if resample == "clusters":
+            self.counting.clusters()
         warn_recoded([resolved])
 
     def _refuse_positional(self, verb: str) -> None:
@@ -257,6 +294,14 @@ class OpenedPanel:
         return [held]
 
     # ---------------------------------------------------------------------------------------------- results
+
+    def stacked(self, found: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, npt.NDArray[Any]]:
+        """Values by name, of every slice and table, on the dims of the data; reasons as text."""
+        out = {}
+        for name in found[0][0]:
+            values = np.stack([np.stack([np.asarray(one[name]) for one in tables]) for tables in found])
+            out[name] = self.on_dims(texts(values) if name.endswith("_reason") else values)
+        return out
 
     def on_dims(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """From (slice, table, *trailing) to ([slice,] [criterion,] *others, *trailing)."""

@@ -1,4 +1,4 @@
-"""Resampled items of a panel: replicates of every size from weighted sums over distinct items."""
+"""Resampled items of a panel: replicates of every size, and their intervals."""
 
 from __future__ import annotations
 
@@ -8,32 +8,51 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import ProtocolError
+from xjudge.errors import ProtocolError, listing
+from xjudge.labelled._panel_ends import Ends, Estimate, Products
 from xjudge.labelled._panel_pass import Units
 from xjudge.labelled._sampling import Sampling
 from xjudge.statistics import panel
-from xjudge.statistics.resample import multinomial_blocks, percentile_interval, undefined_share
+from xjudge.statistics.resample import (
+    multinomial_blocks,
+    percentile_interval,
+    undefined_share,
+)
 
 __all__ = [
     "checked_sampling",
-    "reciprocal",
     "resampled_panels",
     "resampled_ratios",
-    "resampled_sizes",
     "sampled",
+    "sums_of_units",
+    "units_of_items",
 ]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_WEIGHTS_AT_A_TIME = 1 << 23
+_WEIGHTS_AT_A_TIME = 1 << 20
+
+_BLOCK = 1 << 21
+"""Numbers that units add to sums at a time."""
+
+_TERMS_HELD = 1 << 25
+"""Numbers of what units add to sums that are kept between resamples; beyond, they are made again."""
 
 _MOST_PRODUCTS = 1e11
 """Products of a weight and a pair of judges that ``interval="auto"`` spends: about half a minute."""
 
+_UNITS = ("items", "decisions", "clusters")
+
 
 def checked_sampling(
-    interval: str | None, resample: str, level: float, n_resamples: int, seed: int, verb: str
+    interval: str | None,
+    resample: str,
+    level: float,
+    n_resamples: int,
+    seed: int,
+    verb: str,
+    methods: Sequence[str] = ("percentile",),
 ) -> Sampling:
     """Read what is asked of intervals.
 
@@ -43,17 +62,39 @@ def checked_sampling(
         Methods and units that panels do not have.
     """
     sampling = Sampling(interval, resample, level, n_resamples, seed)
-    if interval not in (None, "auto", "percentile"):
+    if interval not in (None, "auto", *methods):
         raise ProtocolError(
-            f"`{verb}` has percentile intervals (interval='auto' or 'percentile') or none; got {interval!r}."
+            f"`{verb}` has resampled intervals (interval='auto', {listing(methods)}) or none; "
+            f"got {interval!r}."
         )
-    if interval is not None and resample not in ("items", "decisions"):
-        raise ProtocolError(f"`{verb}` resamples 'items' or 'decisions'; got {resample!r}.")
+    if interval is not None and resample not in _UNITS:
+        raise ProtocolError(f"`{verb}` resamples {listing(_UNITS)}; got {resample!r}.")
     return sampling
 
 
-class _Distinct:
-    """Items that count, with equal ones counted together, in an order of their own."""
+def units_of_items(units: Units, resample: str) -> Ints:
+    """Number of the sampling unit of each item and criterion (item, criterion)."""
+    n, n_criteria = units.gold.shape
+    if resample == "decisions":
+        return np.arange(n * n_criteria).reshape(n, n_criteria)
+    of_item = np.arange(n) if resample == "items" or units.cluster is None else units.cluster
+    return np.broadcast_to(np.asarray(of_item, dtype=np.int64)[:, None], (n, n_criteria))
+
+
+class _Sample:
+    """Sampling units with equal items counted together, in an order of their own.
+
+    Attributes
+    ----------
+    units : Units
+        Distinct items that count.
+    start : ndarray of int (n,)
+        First item of each sampling unit: items and decisions are units of their own, clusters have several.
+    times : ndarray of int (item,)
+        How often a unit has the item.
+    multiplicity : ndarray of int (n,)
+        How often the unit is there.
+    """
 
     def __init__(self, units: Units, incomplete: str, resample: str) -> None:
         used = units.used(incomplete)
@@ -67,11 +108,16 @@ class _Distinct:
         if resample == "decisions":
             rows = rows.reshape(-1, 1, rows.shape[2])
             used = used.reshape(-1, 1)
-        rows = rows[used.any(1)]
-        flat, self.multiplicity = np.unique(
-            rows.reshape(len(rows), rows.shape[1] * rows.shape[2]), axis=0, return_counts=True
-        )
-        apart = flat.reshape(len(flat), *rows.shape[1:])
+        some = used.any(1)
+        rows = rows[some]
+        width = rows.shape[1] * rows.shape[2]
+        flat = rows.reshape(len(rows), width)
+        self.incomplete, self.clustered = incomplete, resample == "clusters"
+        if self.clustered:
+            assert units.cluster is not None
+            flat = np.concatenate([units.cluster[some][:, None], flat], axis=1)
+        flat, counts = np.unique(flat, axis=0, return_counts=True)
+        apart = flat[:, flat.shape[1] - width :].reshape(len(flat), *rows.shape[1:])
         k = units.judges.shape[2]
         self.units = Units(
             apart[..., :k].astype(np.int64),
@@ -80,6 +126,11 @@ class _Distinct:
             apart[..., k + 1] > 0,
             units.shares,
         )
+        self.start, self.times, self.multiplicity = np.arange(len(flat)), np.ones_like(counts), counts
+        if self.clustered:
+            self.start = np.unique(flat[:, 0], return_index=True)[1]
+            self.times, self.multiplicity = counts, np.ones(len(self.start), dtype=np.int64)
+        self._held: list[tuple[slice, panel.PanelSums]] | None = None
 
     @property
     def n_products(self) -> float:
@@ -87,67 +138,115 @@ class _Distinct:
         n, n_criteria, k = self.units.judges.shape
         return float(n) * n_criteria * k * k * (self.units.human.shape[2] + 2)
 
+    def terms(self) -> Iterator[tuple[slice, panel.PanelSums]]:
+        """What sampling units add to the sums, some units at a time."""
+        if self._held is None and self.n_products <= _TERMS_HELD:
+            self._held = list(self._made())
+        yield from self._made() if self._held is None else self._held
 
-def _weighted_sums(units: Units, incomplete: str, sampling: Sampling) -> Iterator[panel.PanelSums]:
-    """Sums of resampled items, some resamples at a time.
+    def _made(self) -> Iterator[tuple[slice, panel.PanelSums]]:
+        h, n_humans = self.units.distribution
+        n, n_criteria, k = self.units.judges.shape
+        size = max(1, _BLOCK // max(1, n_criteria * k * (k + 2) * (h.shape[2] + 1)))
+        ends = np.append(self.start, n)
+        first = 0
+        while first < len(self.start):
+            last = max(first + 1, int(np.searchsorted(ends, ends[first] + size, side="right")) - 1)
+            rows = slice(int(ends[first]), int(ends[last]))
+            sums = panel.panel_sums(
+                self.units.judges[rows],
+                np.where(self.units.inside[rows][..., None], h[rows], np.nan),
+                self.units.gold[rows],
+                n_humans=None if n_humans is None else n_humans[rows],
+                incomplete=self.incomplete,
+            )
+            if self.clustered:
+                inside, times = self.start[first:last] - self.start[first], self.times[rows]
+                sums = panel.PanelSums(*(_added(field, times, inside) for field in sums))
+            yield slice(first, last), sums
+            first = last
 
-    Items that do not count are not resampled. There is no resample where none counts, and where
+    def sums(self, weights: npt.NDArray[Any]) -> panel.PanelSums:
+        """Sums at weights (b, n) of the sampling units."""
+        parts = [
+            panel.PanelSums(*(np.tensordot(weights[:, some].astype(np.float64), f, axes=1) for f in terms))
+            for some, terms in self.terms()
+        ]
+        return panel.combine_sums(*parts)
+
+    def products(self, sums: panel.PanelSums, weights: npt.NDArray[Any]) -> Products:
+        """Variances and covariances (b,) of values at weights; see ``panel.influence_products``."""
+        total: Products = {}
+        for some, terms in self.terms():
+            for pair, part in panel.influence_products(terms, sums, weights[:, some]).items():
+                total[pair] = total[pair] + part if pair in total else part
+        return total
+
+    def estimate(self, studentized: bool) -> Estimate:
+        """Values of the whole sample: from the distinct units, so that no digit depends on chunks."""
+        whole = self.multiplicity[None]
+        sums = self.sums(whole)
+        one = panel.PanelSums(*(field[0] for field in sums))
+        products: Products = {}
+        noise = 0.0
+        if studentized:
+            products = {pair: found[0] for pair, found in self.products(sums, whole).items()}
+            parts = self.terms()
+            noise = sum(panel.correlation_noise(terms, one, self.multiplicity[some]) for some, terms in parts)
+        return Estimate(panel.effective_size(one).values, products, noise, self.units.judges.shape[2])
+
+
+def _added(field: Floats, times: Ints, start: Ints) -> Floats:
+    """Items of each cluster added, each as often as it is there."""
+    shaped = times.reshape(-1, *[1] * (field.ndim - 1))
+    return np.add.reduceat(field * shaped, start, axis=0)
+
+
+def _resampled(sample: _Sample, sampling: Sampling) -> Iterator[tuple[npt.NDArray[Any], panel.PanelSums]]:
+    """Weights and sums of resampled units, some resamples at a time.
+
+    Items that do not count are not resampled. There is no resample of fewer than two units, and where
     ``interval="auto"`` would take too long.
-
-    Notes
-    -----
-    The chance that two simulated humans agree depends on how often an item is drawn: an item drawn w times
-    adds w^2 terms. Of M equal items drawn W times together, the expected sum of squares given W is
-    ``W + W (W - 1) / M``, which takes its place.
     """
-    distinct = _Distinct(units, incomplete, sampling.resample)
-    too_long = distinct.n_products * sampling.n_resamples > _MOST_PRODUCTS
-    if not len(distinct.multiplicity) or (sampling.method == "auto" and too_long):
+    too_long = sample.n_products * sampling.n_resamples > _MOST_PRODUCTS
+    n = len(sample.multiplicity)
+    if sample.multiplicity.sum() < 2 or (sampling.method == "auto" and too_long):
         return
-    inside = distinct.units.inside
-    h, n_humans = distinct.units.distribution
-    n, n_criteria, n_judges = distinct.units.judges.shape
-    flat = (
-        distinct.units.judges.reshape(-1, n_judges),
-        np.where(inside[..., None], h, np.nan).reshape(n * n_criteria, -1),
-        distinct.units.gold.reshape(-1),
-    )
-    humans = None if n_humans is None else n_humans.reshape(-1)
-    shares = np.where(inside.reshape(-1, 1), np.nan_to_num(flat[1]), 0.0)
-    s2, s3 = (shares**2).sum(-1), (shares**3).sum(-1)
-    excess = np.maximum(s2 - 2.0 * s3 + s2**2, 0.0).reshape(n, n_criteria).sum(1)
-    size = max(1, _WEIGHTS_AT_A_TIME // max(1, n * n_criteria))
-    for weights in multinomial_blocks(distinct.multiplicity, sampling.n_resamples, sampling.seed, block=size):
-        sums = panel.panel_sums(
-            *flat,
-            n_humans=humans,
-            weights=np.repeat(weights, n_criteria, axis=1),
-            incomplete=incomplete,
-        )
-        squares = weights + weights * (weights - 1) / distinct.multiplicity
-        human = sums.human.copy()
-        human[..., 2] = squares @ excess
-        yield sums._replace(human=human)
+    size = max(1, _WEIGHTS_AT_A_TIME // n)
+    for weights in multinomial_blocks(sample.multiplicity, sampling.n_resamples, sampling.seed, block=size):
+        yield weights, sample.sums(weights)
 
 
-def resampled_sizes(units: Units, incomplete: str, sampling: Sampling) -> dict[str, Floats]:
-    """Replicates (B, ...) of every value of :func:`xjudge.statistics.panel.effective_size`; may be empty."""
-    (found,) = resampled_panels(units, incomplete, sampling, [slice(None)])
-    return found
+def sums_of_units(values: Floats, unit: Ints) -> Floats:
+    """Values (m, ...) added up within the sampling units that they belong to (m,)."""
+    place = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    out = np.zeros((int(place.max(initial=-1)) + 1, *values.shape[1:]))
+    np.add.at(out, place, values)
+    return out
 
 
 def resampled_panels(
     units: Units, incomplete: str, sampling: Sampling, members: Sequence[Any]
 ) -> list[dict[str, Floats]]:
-    """Replicates of the sizes of several panels of the judges, from the same resamples."""
+    """Replicates (B, ...) of the sizes of several panels of the judges, from the same resamples.
+
+    Empty where nothing is resampled.
+    """
     found: list[dict[str, list[Floats]]] = [{} for _ in members]
     n_judges = np.arange(units.judges.shape[2])
-    for sums in _weighted_sums(units, incomplete, sampling):
+    for _, sums in _resampled(_Sample(units, incomplete, sampling.resample), sampling):
         for chosen, values in zip(members, found, strict=True):
-            sizes = panel.effective_size(panel.subpanel_sums(sums, n_judges[chosen])).values
-            for name, value in sizes.items():
-                values.setdefault(name, []).append(value)
-    return [{name: np.concatenate(parts) for name, parts in values.items()} for values in found]
+            _collect(values, panel.effective_size(panel.subpanel_sums(sums, n_judges[chosen])).values)
+    return [_joined(values) for values in found]
+
+
+def _collect(into: dict[Any, list[Floats]], values: Mapping[Any, Floats]) -> None:
+    for name, value in values.items():
+        into.setdefault(name, []).append(value)
+
+
+def _joined(parts: Mapping[Any, list[Floats]]) -> dict[Any, Floats]:
+    return {name: np.concatenate(blocks) for name, blocks in parts.items()}
 
 
 def sampled(
@@ -155,52 +254,34 @@ def sampled(
     incomplete: str,
     sampling: Sampling,
     names: Sequence[str],
-    estimates: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """Standard errors, intervals and undefined shares of named values, table by table.
 
     NaN throughout where nothing was resampled.
     """
+    studentized = incomplete == "drop" and sampling.method != "percentile"
     out = []
-    for one, values in zip(units, estimates, strict=True):
-        drawn = resampled_sizes(one, incomplete, sampling)
+    for one in units:
+        sample = _Sample(one, incomplete, sampling.resample)
+        drawn: dict[str, list[Floats]] = {}
+        products: dict[tuple[str, str], list[Floats]] = {}
+        for weights, sums in _resampled(sample, sampling):
+            _collect(drawn, panel.effective_size(sums).values)
+            if studentized:
+                _collect(products, sample.products(sums, weights))
+        replicates = _joined(drawn)
+        ends = None
+        if drawn:
+            ends = Ends(sample.estimate(studentized), replicates, _joined(products), sampling.level)
         table: dict[str, Any] = {}
         for name in names:
-            replicates = drawn.get(name, np.full(1, np.nan))
-            defined = replicates[~np.isnan(replicates)]
-            if name == "nu_h" and drawn:
-                ends = _reflected(reciprocal(values), reciprocal(drawn), sampling.level)
-            else:
-                found = percentile_interval(replicates, sampling.level)
-                ends = np.stack([found.lower, found.upper], axis=-1)
+            these = replicates.get(name, np.full(1, np.nan))
+            defined = these[~np.isnan(these)]
             table[f"{name}_se"] = np.asarray(defined.std(ddof=1) if len(defined) > 1 else np.nan)
-            table[f"{name}_interval"] = ends
-            table[f"{name}_undefined"] = undefined_share(replicates) if drawn else np.asarray(np.nan)
+            table[f"{name}_interval"] = np.full(2, np.nan) if ends is None else ends.of(name)
+            table[f"{name}_undefined"] = undefined_share(these) if drawn else np.asarray(np.nan)
         out.append(table)
     return out
-
-
-def reciprocal(values: Mapping[str, Any]) -> Floats:
-    """``1 / nu_h = (1 / PR - delta) / (1 - delta)``, which is not positive where ``PR delta >= 1``."""
-    ratio, delta = (
-        np.asarray(values[name], dtype=np.float64) for name in ("participation_ratio", "finite_n_delta")
-    )
-    return np.divide(1.0 / ratio - delta, 1.0 - delta, out=np.full(ratio.shape, np.nan), where=delta < 1)
-
-
-def _reflected(estimate: Floats, replicates: Floats, level: float) -> Floats:
-    """Interval of a size from quantiles of its reciprocal, reflected about the estimate.
-
-    Delta takes simulated humans for granted: the noise of a panel that errs on other items than humans is
-    not delta, and a resample has twice the noise and twice the delta. On the scale of the reciprocal both
-    add, so reflecting takes the shift out; percentiles would count it twice (with rare human disagreement
-    they covered 54% at a level of 95%, these 92%). An end whose reciprocal is not positive is infinite.
-    """
-    found = percentile_interval(replicates, level)
-    # reflecting turns the order round, and so does the reciprocal
-    ends = 2.0 * estimate - np.stack([found.lower, found.upper], axis=-1)
-    sizes = np.where(ends > 0, 1.0 / np.where(ends > 0, ends, 1.0), np.inf)
-    return np.where(np.isnan(ends).any() | (estimate <= 0), np.nan, sizes)
 
 
 def resampled_ratios(part: Floats, whole: Floats, sampling: Sampling) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import DroppedWarning, ProtocolError, ProtocolWarning, Reason, XJudgeWarning, warn
-from xjudge.labelled._common import texts, warn_undefined
+from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Partial, partial
 from xjudge.labelled._panel_pass import SUMS, VOTES, OpenedPanel, Units, flat_units
 from xjudge.labelled._panel_resample import checked_sampling, sampled
@@ -92,12 +92,13 @@ def effective_size(
         ``"item"`` takes item verdicts, ``None`` measures each criterion.
     by, judges, humans
         As in :func:`xjudge.agreement`; ``judges`` may be a boolean DataArray on ``rater``.
-    interval : {"auto", "percentile"} or None
-        Percentile intervals from resampled items; of ``nu_h`` reflected percentiles of its reciprocal, with
-        an infinite end where no size is excluded. ``"auto"`` leaves them out, with a warning, where they
-        would take more than about half a minute.
-    resample : {"items", "decisions"}
-        Items with all their criteria, or units. Items that do not count are not resampled.
+    interval : {"auto", "studentized", "percentile"} or None
+        Bootstrap-t intervals from resampled items, or percentiles. ``"auto"`` is bootstrap-t, leaves the
+        intervals out, with a warning, where they would take more than about half a minute, and takes
+        percentiles under ``incomplete="pairwise"``. An end of ``nu_h`` is infinite where no size is excluded.
+    resample : {"items", "decisions", "clusters"}
+        Items with all their criteria, units, or all items of a ``cluster(item)``. Items that do not count
+        are not resampled.
     level, n_resamples, seed
         Of the intervals; ``seed`` also of simulated humans and drawn labels.
     compute : bool
@@ -137,8 +138,10 @@ def effective_size(
     MATH.md section 7. Sizes are functions of sums over items: one pass. Intervals and simulated humans hold
     the votes (one to four bytes a label); equal items are counted together, in an order of their own, so
     that resamples do not depend on the order or the chunks of the items. ``nu_h`` takes the chance
-    correlations of humans for granted; where humans rarely disagree and judges do not, it is too large, and
-    its interval, which takes that shift out, may lie below it.
+    correlations of humans for granted; where humans rarely disagree and judges err on other items, it is too
+    large. Its interval, like that of ``participation_ratio`` and ``mean_squared_correlation``, is for
+    endless items and takes the judges' own chance correlations out, so that with few items it may lie beside
+    the value. Coverage is studied in ``benchmarks/panel_coverage.py``.
 
     Examples
     --------
@@ -157,7 +160,8 @@ def effective_size(
         raise ProtocolError(
             f"`anchor` is 'distribution', 'mode', 'uniform' or xj.partial(m); got {anchor!r}."
         )
-    sampling = checked_sampling(interval, resample, level, n_resamples, seed, "effective_size")
+    methods = ("studentized", "percentile")
+    sampling = checked_sampling(interval, resample, level, n_resamples, seed, "effective_size", methods)
     opened = OpenedPanel(
         data,
         "effective_size",
@@ -169,6 +173,7 @@ def effective_size(
         judges=judges,
         humans=humans,
         seed=seed,
+        resample=None if interval is None else resample,
     )
     simulate = None
     if method == "monte_carlo" or anchor != "distribution":
@@ -183,24 +188,18 @@ def effective_size(
         for slot, sums in enumerate(opened.slots(counted, 1)):
             found = [_values(*one) for one in sums]
             if votes is not None and sampling.method is not None:
-                more = sampled(votes[slot], incomplete, sampling, names, found)
+                more = sampled(votes[slot], incomplete, sampling, names)
                 found = [one | two for one, two in zip(found, more, strict=True)]
             if votes is not None and simulate is not None:
                 found = [one | simulate.of(two) for one, two in zip(found, votes[slot], strict=True)]
             tables.append(found)
-        return {name: _placed(opened, tables, name) for name in tables[0][0]}
+        return opened.stacked(tables)
 
     arrays = opened.counting.run(finish, compute)
     stated = {"incomplete": incomplete, **_stated(sampling, simulate)}
     result = opened.result("effective_size", *_named(opened, arrays, simulate), **stated)
     _warn(result, incomplete, lazy=opened.counting.view.lazy and not compute)
     return result
-
-
-def _placed(opened: OpenedPanel, tables: list[list[dict[str, Any]]], name: str) -> npt.NDArray[Any]:
-    """One variable on the dims of the data; reasons as text."""
-    stacked = opened.on_dims(np.stack([np.stack([one[name] for one in found]) for found in tables]))
-    return texts(stacked) if name.endswith("_reason") else stacked
 
 
 def _values(sums: panel.PanelSums, ties: int) -> dict[str, npt.NDArray[Any]]:
@@ -340,8 +339,8 @@ def _warn(result: xr.Dataset, incomplete: str, *, lazy: bool) -> None:
         unknown = np.isnan(result["gamma_co_undefined"].values) & (result["n_items"].values > 0)
         if unknown.any():
             warn(
-                f"{int(unknown.sum())} panels have no intervals: resampling their items would take long; ask "
-                "for interval='percentile', or fewer `n_resamples`.",
+                f"{int(unknown.sum())} panels have no intervals: resampling their items would take long (ask "
+                "for interval='studentized', or fewer `n_resamples`), or there is one unit to resample.",
                 XJudgeWarning,
             )
     warn_undefined(result, _SIZES)

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import DroppedWarning, ProtocolError, Reason, warn
-from xjudge.labelled._common import texts, warn_undefined
+from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
-from xjudge.labelled._panel_resample import checked_sampling, reciprocal, resampled_panels
+from xjudge.labelled._panel_resample import checked_sampling, resampled_panels
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -119,6 +119,7 @@ def compare_panels(
         judges=[view.raters[position] for position in both],
         humans=humans,
         seed=seed,
+        resample=None if interval is None else resample,
     )
     if not compute and opened.view.lazy:
         raise ProtocolError("`compare_panels` holds the votes in memory and is not lazy: compute=True.")
@@ -128,11 +129,7 @@ def compare_panels(
     def finish(counted: list[Any]) -> dict[str, Any]:
         slots = opened.slots(counted, 1)
         found = [[_compared(units, members, sampling) for units in tables] for tables in slots]
-        out = {}
-        for name in found[0][0]:
-            stacked = np.stack([np.stack([np.asarray(one[name]) for one in tables]) for tables in found])
-            out[name] = opened.on_dims(texts(stacked) if name.endswith("_reason") else stacked)
-        return out
+        return opened.stacked(found)
 
     arrays = opened.counting.run(finish, compute=True)
     trailing: dict[str, tuple[str, ...]] = {n: ("bound",) for n in arrays if n.endswith("_interval")}
@@ -163,7 +160,7 @@ def _compared(units: Units, members: list[npt.NDArray[Any]], sampling: Sampling)
         drawn = resampled_panels(units, "drop", sampling, members)
     for one, replicates in zip(found, drawn, strict=True):
         if replicates:
-            turned = 2.0 * reciprocal(one.values) - reciprocal(replicates)
+            turned = 2.0 / one.values["participation_ratio"] - 1.0 / replicates["participation_ratio"]
             sizes = np.divide(1.0, turned, out=np.full(turned.shape, np.nan), where=turned > 0)
             replicates["nu_h"] = sizes
     out: dict[str, Any] = {}

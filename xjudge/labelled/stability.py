@@ -8,10 +8,15 @@ import numpy as np
 import xarray as xr
 
 from xjudge.errors import DroppedWarning, ProtocolError, Reason, StructureError, warn
-from xjudge.labelled._common import texts, warn_undefined
+from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Gold, gold_side
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
-from xjudge.labelled._panel_resample import checked_sampling, resampled_ratios
+from xjudge.labelled._panel_resample import (
+    checked_sampling,
+    resampled_ratios,
+    sums_of_units,
+    units_of_items,
+)
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -142,6 +147,7 @@ def stability(
         humans=humans,
         seed=seed,
         without_humans=True,
+        resample=None if interval is None else resample,
     )
     place = _original(opened, dim, original)
     if not compute and opened.view.lazy:
@@ -155,11 +161,7 @@ def stability(
         slots = opened.slots(counted, 1)
         shown = opened.slots(counted, 2) if first_option is not None else [None] * len(slots)
         found = [repeats.of(tables, first) for tables, first in zip(slots, shown, strict=True)]
-        out = {}
-        for name in found[0][0]:
-            stacked = np.stack([np.stack([one[name] for one in tables]) for tables in found])
-            out[name] = opened.on_dims(texts(stacked) if name.endswith("_reason") else stacked)
-        return out
+        return opened.stacked(found)
 
     arrays = opened.counting.run(finish, compute=True)
     trailing: dict[str, tuple[str, ...]] = dict.fromkeys(
@@ -239,16 +241,15 @@ class _Repeats:
         """Flip rates of every judge on what it answered twice."""
         twice = (before.judges >= 0) & (after.judges >= 0) & before.inside[..., None]
         flipped = twice & (before.judges != after.judges)
-        if self.sampling.resample == "decisions":
-            twice, flipped = (array.reshape(-1, 1, array.shape[2]) for array in (twice, flipped))
-        part, whole = flipped.sum(1).astype(np.float64), twice.sum(1).astype(np.float64)
-        n = whole.sum(0)
-        rate = np.divide(part.sum(0), n, out=np.full(n.shape, np.nan), where=n > 0)
+        n = twice.sum((0, 1))
+        rate = np.divide(flipped.sum((0, 1)), n, out=np.full(n.shape, np.nan), where=n > 0)
         out: dict[str, Any] = {"flip_rate": rate}
         out["flip_rate_reason"] = np.where(n > 0, int(Reason.OK), int(Reason.NO_OVERLAP))
         if self.sampling.method is not None:
-            some = twice.any((1, 2))
-            se, ends = resampled_ratios(part[some], whole[some], self.sampling)
+            some = twice.any(2)
+            unit = units_of_items(before, self.sampling.resample)[some]
+            part, whole = (sums_of_units(array[some].astype(np.float64), unit) for array in (flipped, twice))
+            se, ends = resampled_ratios(part, whole, self.sampling)
             out |= {"flip_rate_se": se, "flip_rate_interval": ends}
         return out | {"n": n.astype(np.int64)}
 

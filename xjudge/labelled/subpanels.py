@@ -134,10 +134,7 @@ def panel_curve(
     def finish(counted: list[Any]) -> dict[str, Any]:
         measure = _Measure(wanted, np.asarray(quantiles, dtype=np.float64), drawn, min_change, n_starts)
         found = [[measure.of(units) for units in tables] for tables in opened.slots(counted, 1)]
-        return {
-            name: opened.on_dims(np.stack([np.stack([one[name] for one in tables]) for tables in found]))
-            for name in found[0][0]
-        }
+        return opened.stacked(found)
 
     arrays = opened.counting.run(finish, compute=True)
     result = opened.result(

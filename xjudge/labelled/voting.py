@@ -10,9 +10,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import DroppedWarning, ProtocolError, Reason, listing, warn
-from xjudge.labelled._common import texts
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
-from xjudge.labelled._panel_resample import checked_sampling, resampled_ratios
+from xjudge.labelled._panel_resample import (
+    checked_sampling,
+    resampled_ratios,
+    sums_of_units,
+    units_of_items,
+)
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -119,6 +123,7 @@ def panel_vote(
         judges=judges,
         humans=humans,
         seed=seed,
+        resample=None if interval is None else resample,
     )
     if not compute and opened.view.lazy:
         raise ProtocolError("`panel_vote` holds the votes in memory and is not lazy: compute=True.")
@@ -127,11 +132,7 @@ def panel_vote(
     def finish(counted: list[Any]) -> dict[str, Any]:
         scored = _Scored(names, ties, folds, sampling)
         found = [[scored.of(units) for units in tables] for tables in opened.slots(counted, 1)]
-        out = {}
-        for name in found[0][0]:
-            stacked = np.stack([np.stack([one[name] for one in tables]) for tables in found])
-            out[name] = opened.on_dims(texts(stacked) if name.endswith("_reason") else stacked)
-        return out
+        return opened.stacked(found)
 
     arrays = opened.counting.run(finish, compute=True)
     trailing: dict[str, tuple[str, ...]] = {name: ("aggregate",) for name in arrays if name[:2] != "n_"}
@@ -167,6 +168,7 @@ class _Scored:
         judges, h, gold, _ = flat_units(units, used)
         item = np.broadcast_to(np.arange(len(used))[:, None], used.shape)[used]
         item = np.unique(item, return_inverse=True)[1].reshape(-1)
+        unit = units_of_items(units, self.sampling.resample)[used]
         n_categories = units.human.shape[2]
         vote = panel.majority_vote(
             judges, n_categories, ties="first" if self.ties == "uniform" else self.ties
@@ -181,7 +183,7 @@ class _Scored:
                 hits[-1], errors[-1] = _uniform(judges, h, gold, n_categories)
         out: dict[str, Any] = {"weights": np.stack([weights for _, weights in made])}
         for name, values in zip(_SCORES, (np.stack(hits), np.stack(errors)), strict=True):
-            out |= self._summarised(name, values, item)
+            out |= self._summarised(name, values, unit)
         n_dropped = int(units.inside.sum() - used.sum())
         return out | {"n_items": len(judges), "n_dropped": n_dropped, "n_ties": vote.n_ties}
 
@@ -211,21 +213,18 @@ class _Scored:
         weights = panel.minimum_error_weights(panel.residual_gram(judges, h), nonnegative=positive).weights
         return shares, weights
 
-    def _summarised(self, name: str, values: Floats, item: npt.NDArray[np.intp]) -> dict[str, Any]:
+    def _summarised(self, name: str, values: Floats, unit: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Mean over units, with the interval of resampled items; values (aggregate, n)."""
         known = ~np.isnan(values)
-        if self.sampling.resample == "decisions":
-            item = np.arange(len(item))
-        sums = np.zeros((2, int(item.max(initial=-1)) + 1, len(values)))
-        np.add.at(sums[0], item, np.where(known, values, 0.0).T)
-        np.add.at(sums[1], item, known.T.astype(np.float64))
-        total, n = sums.sum(1)
+        part = sums_of_units(np.where(known, values, 0.0).T, unit)
+        whole = sums_of_units(known.T.astype(np.float64), unit)
+        total, n = part.sum(0), whole.sum(0)
         mean = np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
-        few = Reason.FEW_COMPLETE_ITEMS if sums.shape[1] else Reason.NO_ITEMS
+        few = Reason.FEW_COMPLETE_ITEMS if len(unit) else Reason.NO_ITEMS
         out: dict[str, Any] = {name: mean, f"{name}_reason": np.where(n > 0, int(Reason.OK), int(few))}
         if self.sampling.method is None:
             return out
-        out[f"{name}_se"], out[f"{name}_interval"] = resampled_ratios(sums[0], sums[1], self.sampling)
+        out[f"{name}_se"], out[f"{name}_interval"] = resampled_ratios(part, whole, self.sampling)
         return out
 
 

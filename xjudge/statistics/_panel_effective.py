@@ -22,7 +22,7 @@ from xjudge.statistics._panel_size import (
     rho_bar,
 )
 
-__all__ = ["EffectiveSize", "effective_size"]
+__all__ = ["EffectiveSize", "effective_size", "panel_matrices"]
 
 
 class EffectiveSize(NamedTuple):
@@ -68,7 +68,7 @@ def effective_size(sums: PanelSums) -> EffectiveSize:
     ``1 - s2`` is too small by the factor ``(m_i - 1) / m_i`` and the plug-in error too large by the
     variance of ``h_i``; they stand beside the plug-in values, never in their place. Cost ``k^2 T``.
     """
-    gram = gram_of(sums)
+    gram, phi = panel_matrices(sums)
     k = gram.shape[-1]
     empty = np.asarray(np.isnan(gram).any((-1, -2)))
     values: dict[str, Floats] = {}
@@ -88,11 +88,18 @@ def effective_size(sums: PanelSums) -> EffectiveSize:
     values["nu_mse_limit"] = nu_mse_limit(
         values["human_variance"], error, consensus.mean_sq, consensus.total, k
     )
-    phi = phi_of(sums.error_joint, sums.error_cross, sums.error_reach)
     values["n_eff"], values["mean_error_correlation"] = kish_of(phi)
     values["member_accuracy"] = _member_accuracy(sums)
     values["n_items"], values["n_dropped"] = sums.n_items, sums.n_dropped
     return EffectiveSize(values, _reasons(values, sums, phi, empty))
+
+
+def panel_matrices(sums: PanelSums) -> tuple[Floats, Floats]:
+    """Residual Gram matrix and Pearson correlations of binary errors (..., k, k), from sums over items.
+
+    NaN where a pair of judges shares no item, and in the correlations of a judge with constant errors.
+    """
+    return gram_of(sums), phi_of(sums.error_joint, sums.error_cross, sums.error_reach)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

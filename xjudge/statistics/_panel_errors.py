@@ -17,9 +17,13 @@ __all__ = [
     "JointErrors",
     "crossed_summaries",
     "error_correlation",
+    "expected_all_wrong",
+    "joint_error_counts",
     "joint_errors",
     "kish_n_eff",
 ]
+
+Counts = npt.NDArray[np.int64]
 
 
 def error_correlation(judges: npt.ArrayLike, gold: npt.ArrayLike) -> Floats:
@@ -176,14 +180,30 @@ def joint_errors(judges: npt.ArrayLike, gold: npt.ArrayLike) -> JointErrors:
     >>> joint_errors([[1, 1], [1, 1], [0, 0], [0, 0]], [0, 0, 0, 0])
     JointErrors(n_items=array(4), n_all_wrong=array(2), expected=array(1.))
     """
+    n, all_wrong, wrong = joint_error_counts(judges, gold)
+    return JointErrors(n, all_wrong, expected_all_wrong(n, wrong))
+
+
+def joint_error_counts(judges: npt.ArrayLike, gold: npt.ArrayLike) -> tuple[Counts, Counts, Counts]:
+    """Items scored (...,), items that all judges miss (...,), and those that each misses (..., k).
+
+    Counts of chunks of items add; the arguments are those of :func:`joint_errors`.
+    """
     errors, scored = _binary_errors(judges, gold)
-    wrong = errors * scored[..., None]
-    n = scored.sum(-1)
-    rate = np.divide(
-        wrong.sum(-2),
-        n[..., None],
-        out=np.full(wrong.shape[:-2] + wrong.shape[-1:], np.nan),
-        where=n[..., None] > 0,
-    )
-    all_wrong = (scored & (wrong > 0).all(-1)).sum(-1)
-    return JointErrors(np.asarray(n), np.asarray(all_wrong), np.asarray(n * rate.prod(-1)))
+    wrong = (errors > 0) & scored[..., None]
+    all_wrong = (scored & wrong.all(-1)).sum(-1)
+    return np.asarray(scored.sum(-1)), np.asarray(all_wrong), np.asarray(wrong.sum(-2))
+
+
+def expected_all_wrong(n_items: npt.ArrayLike, n_wrong: npt.ArrayLike) -> Floats:
+    """Items that independent judges would all miss, ``n prod_a (error rate of a)``; NaN without an item.
+
+    Examples
+    --------
+    >>> expected_all_wrong(4, [2, 2])
+    array(1.)
+    """
+    n, wrong = np.asarray(n_items, dtype=np.float64), np.asarray(n_wrong, dtype=np.float64)
+    some = np.broadcast_to(n[..., None] > 0, wrong.shape)
+    rate = np.divide(wrong, n[..., None], out=np.full(wrong.shape, np.nan), where=some)
+    return np.asarray(n * rate.prod(-1))

@@ -16,6 +16,7 @@ from xjudge.statistics._panel_inputs import Flags, Floats
 __all__ = [
     "SpectralIdentity",
     "distributional_error",
+    "mean_off_diagonal",
     "mean_squared_correlation",
     "normalised_gram",
     "nu_h",

@@ -8,6 +8,7 @@ The rooms behind this page:
 
 * ``_panel_inputs``, ``_panel_residuals``: human distributions, gold labels, residuals as sums over items;
 * ``_panel_size``, ``_panel_errors``, ``_panel_effective``: sizes from those sums, with reasons;
+* ``_panel_influence``: what each item adds to a size, for standard errors;
 * ``_panel_anchor``: other anchors, reference curves of simulated humans;
 * ``_panel_draws``, ``_panel_curve``: subpanels, growth, conflicts between diversity and error;
 * ``_panel_score``, ``_panel_enumerate``, ``_panel_fast``: exact accuracies of many panels;
@@ -66,17 +67,27 @@ from xjudge.statistics._panel_draws import (
     search_sizes,
     subpanel_quantities,
 )
-from xjudge.statistics._panel_effective import EffectiveSize, effective_size
+from xjudge.statistics._panel_effective import EffectiveSize, effective_size, panel_matrices
 from xjudge.statistics._panel_enumerate import PanelChunk, enumerate_panels
 from xjudge.statistics._panel_errors import (
     CrossedSummaries,
     JointErrors,
     crossed_summaries,
     error_correlation,
+    expected_all_wrong,
+    joint_error_counts,
     joint_errors,
     kish_n_eff,
 )
 from xjudge.statistics._panel_geometry import ResidualGeometry, residual_geometry
+from xjudge.statistics._panel_influence import (
+    INFLUENCES,
+    RATIOS,
+    RatioSide,
+    correlation_noise,
+    influence_products,
+    ratio_interval,
+)
 from xjudge.statistics._panel_inputs import (
     complete_items,
     contrasts,
@@ -108,6 +119,7 @@ from xjudge.statistics._panel_select import Candidates, HeldOut, Selection, sele
 from xjudge.statistics._panel_size import (
     SpectralIdentity,
     distributional_error,
+    mean_off_diagonal,
     mean_squared_correlation,
     normalised_gram,
     nu_h,
@@ -118,6 +130,8 @@ from xjudge.statistics._panel_size import (
 )
 
 __all__ = [
+    "INFLUENCES",
+    "RATIOS",
     "AdditionConflicts",
     "AggregateScore",
     "AnchoredSize",
@@ -137,6 +151,7 @@ __all__ = [
     "PanelQuantities",
     "PanelSums",
     "PresentationEffects",
+    "RatioSide",
     "ReferenceCurve",
     "ResidualGeometry",
     "SearchedPanels",
@@ -152,6 +167,7 @@ __all__ = [
     "combine_sums",
     "complete_items",
     "contrasts",
+    "correlation_noise",
     "cross_fitted_distribution",
     "crossed_summaries",
     "dawid_skene",
@@ -160,15 +176,19 @@ __all__ = [
     "effective_size",
     "enumerate_panels",
     "error_correlation",
+    "expected_all_wrong",
     "finite_n_delta",
     "gold_mode",
     "human_distribution",
     "human_variance",
+    "influence_products",
     "invert_curve",
+    "joint_error_counts",
     "joint_errors",
     "kish_n_eff",
     "leave_one_member_out",
     "majority_vote",
+    "mean_off_diagonal",
     "mean_squared_correlation",
     "minimum_error_weights",
     "mode_counts",
@@ -177,12 +197,14 @@ __all__ = [
     "nu_mse",
     "nu_mse_limit",
     "panel_curve",
+    "panel_matrices",
     "panel_members",
     "panel_rank",
     "panel_sums",
     "participation_ratio",
     "presentation_effects",
     "rank_correlation",
+    "ratio_interval",
     "reference_curve",
     "residual_geometry",
     "residual_gram",
