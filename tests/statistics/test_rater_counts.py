@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import itertools
 from collections import Counter
 from typing import Any
@@ -11,11 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xjudge.errors import Reason
+from xjudge.errors import Reason, StructureError
+from xjudge.statistics import _patterns, _rows
+from xjudge.statistics._rows import row_histogram
 from xjudge.statistics.counts import MASKED, Axes, Request, combine_blocks, count_block, finish_block
 from xjudge.statistics.rater_counts import distinct_rows, shared_items, support, unit_rows
 from xjudge.statistics.raters import (
     ICC_FORMS,
+    count_vector_histogram,
     count_vectors,
     entering,
     evaluate_raters,
@@ -239,6 +244,65 @@ def test_distinct_rows_are_those_of_numpy(seed: int, n: int, width: int, high: i
     if n and width:
         np.testing.assert_array_equal(distinct, np.unique(rows, axis=0))
         np.testing.assert_array_equal(totals, [weights[place == p].sum() for p in range(len(distinct))])
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(0, 40),
+    width=st.integers(0, 12),
+    low=st.sampled_from([-128, -3, 0, 100]),
+    radix=st.sampled_from([1, 2, 5, 28]),
+    dtype=st.sampled_from([np.int8, np.int16, np.int64]),
+    order=st.sampled_from(["C", "F"]),
+    largest=st.sampled_from([1, 1 << 16]),
+)
+def test_histogram_of_rows(
+    seed: int, n: int, width: int, low: int, radix: int, dtype: Any, order: Any, largest: int
+) -> None:
+    """In a table and by sorting, the rows of numpy in numpy's order; the input is read only."""
+    rng = np.random.default_rng(seed)
+    rows = np.asarray(rng.integers(low, low + radix, (n, width)).astype(dtype), order=order)
+    rows.flags.writeable = False
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(_rows, "_SMALL_TABLE", largest)
+        monkeypatch.setattr(_rows, "_BLOCK", 16)
+        distinct, counts = row_histogram(rows)
+    assert distinct.dtype == dtype
+    assert counts.dtype == np.int64
+    assert int(counts.sum()) == n
+    if n and width:
+        expected, totals = np.unique(rows, axis=0, return_counts=True)
+        np.testing.assert_array_equal(distinct, expected)
+        np.testing.assert_array_equal(counts, totals)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no numba")
+@pytest.mark.parametrize("order", ["C", "F", "columns", "items"])
+@pytest.mark.parametrize(("n_raters", "n_categories"), [(1, 1), (3, 5), (8, 5), (13, 4), (100, 3)])
+def test_compiled_histograms_are_those_of_numpy(
+    n_raters: int, n_categories: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = importlib.import_module("xjudge.statistics._fast")
+    rng = np.random.default_rng(n_raters)
+    codes = rng.integers(-3, n_categories, (20_011, 2 * n_raters), dtype=np.int8)
+    if order in "CF":
+        codes = np.asarray(codes, order="C" if order == "C" else "F")
+    else:
+        codes = codes[:, ::2] if order == "columns" else codes[::-1]
+    codes = codes[:, :n_raters]
+    codes.flags.writeable = False
+    for n in (0, 1, 15, 16, 17, 63, 64, 65, 8191, 8192, 8193, 20_011):
+        found = []
+        for kernels in (fast, None):
+            monkeypatch.setattr(_patterns, "compiled", lambda n_labels: kernels)  # noqa: B023
+            found.append(count_vector_histogram(codes[:n], n_categories))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, other)
+    monkeypatch.setattr(_patterns, "compiled", lambda n_labels: fast)
+    with pytest.raises(StructureError, match=f"Code {n_categories} is outside"):
+        count_vector_histogram(
+            np.append(codes, np.full((1, n_raters), n_categories, np.int8), 0), n_categories
+        )
 
 
 # ------------------------------------------------------------------- what is computed from labels of raters

@@ -1,11 +1,17 @@
 """Kernels of the counting pass, each forced, against loops over items and pairs of columns."""
 
+import importlib
+import importlib.util
 import itertools
+import sys
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from xjudge.statistics import _tables
+from xjudge.statistics import _kernels, _planes, _tables
 from xjudge.statistics._tables import Columns, column_counts, pair_tables, places_of
 
 NOWHERE = -1
@@ -68,24 +74,64 @@ def same(counts, expected):
 KERNELS = {
     "one bincount": {"_SMALL_CELL": 1 << 40, "_SMALL": 1 << 40},
     "one bincount a cell": {"_SMALL_CELL": 1 << 40, "_SMALL": 1},
-    "groups": {"_SMALL_CELL": 0},
-    "groups in many blocks": {"_SMALL_CELL": 0, "_BLOCK_ITEMS": 16},
-    "groups in blocks of few labels": {"_SMALL_CELL": 0, "_BLOCK_LABELS": 50},
-    "groups as large as fit": {"_SMALL_CELL": 0, "_COST_CALL": 10**9, "_COST_MARGIN": 0},
-    "groups of few patterns": {"_SMALL_CELL": 0, "_LARGEST_HISTOGRAM": 700},
-    "single columns, wide codes": {"_SMALL_CELL": 0, "_LARGEST_HISTOGRAM": 1},
-    "little room": {"_SMALL_CELL": 0, "_LARGEST_TOTAL": 2000},
-    "no lanes": {"_SMALL_CELL": 0, "_LANES": 1},
-    "three lanes": {"_SMALL_CELL": 0, "_LANES": 3},
+    "groups": {},
+    "groups in many blocks": {"_BLOCK_ITEMS": 16},
+    "groups in blocks of few labels": {"_BLOCK_LABELS": 50},
+    "groups as large as fit": {"_COST_CALL": 10**9, "_COST_MARGIN": 0},
+    "groups of few patterns": {"_LARGEST_HISTOGRAM": 700},
+    "groups of single columns, wide codes": {"_LARGEST_HISTOGRAM": 1},
+    "groups with little room": {"_LARGEST_TOTAL": 2000},
+    "groups without lanes": {"_LANES": 1},
+    "groups of three lanes": {"_LANES": 3},
+    "planes": {},
+    "planes of one word": {"_PLANE_WORDS": 1},
+    "compiled": {},
+    "compiled from copies": {"_COPIED_ITEMS": 48, "_in_place": lambda columns, items: None},
+    "sparse": {},
+    "sparse in many blocks": {"SPARSE_ITEMS": 16},
+    "sparse without the greatest": {},
 }
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
 
-@pytest.fixture(params=list(KERNELS))
+def force(monkeypatch, name):
+    """Take one kernel for whatever is counted; codes that no byte holds are counted in groups instead."""
+    if name.startswith("one bincount"):
+        return
+    monkeypatch.setattr(_tables, "_SMALL_CELL", 0)
+    fast = importlib.import_module("xjudge.statistics._fast") if name.startswith("compiled") else None
+    monkeypatch.setattr(_tables, "compiled", lambda n_labels: fast)
+
+    def chosen(left, right):
+        other = left if right is None else right
+        if name.startswith("planes"):
+            return _planes.by_planes
+        if name == "sparse without the greatest":
+            return partial(_planes.by_sparse_columns, common=(left.bounds[1], other.bounds[1]))
+        if name.startswith("sparse"):
+            common = _planes.common_codes(left)[0], _planes.common_codes(other)[0]
+            return partial(_planes.by_sparse_columns, common=common)
+        if _tables._compiled_for(left, other) is not None:
+            return partial(_planes.by_compiled_planes, fast=fast)
+        return _tables._by_groups
+
+    monkeypatch.setattr(_tables, "_kernel", chosen)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.skipif("compiled" in name and not HAS_NUMBA, reason="no numba"))
+        for name in KERNELS
+    ]
+)
 def kernel(request, monkeypatch):
     """Force one kernel after the other, in every shape it can take."""
     for name, value in KERNELS[request.param].items():
-        assert hasattr(_tables, name)
-        monkeypatch.setattr(_tables, name, value)
+        rooms = [room for room in (_tables, _planes) if hasattr(room, name)]
+        assert rooms
+        for room in rooms:
+            monkeypatch.setattr(room, name, value)
+    force(monkeypatch, request.param)
     if not request.param.startswith("one bincount"):
         one_bincount = _tables._one_bincount
 
@@ -285,10 +331,8 @@ def test_kernels_agree_where_the_library_changes_over(monkeypatch, shape, n_cate
     same(pair_tables(columns), by_groups)
 
 
-def test_patterns_that_fill_sixteen_bits(monkeypatch):
+def test_patterns_that_fill_sixteen_bits(greedy):
     """Sixteen raters of two codes, all patterns once: every pair is balanced."""
-    monkeypatch.setattr(_tables, "_COST_CALL", 10**9)  # so that groups are as large as they can be
-    monkeypatch.setattr(_tables, "_COST_MARGIN", 0)
     codes = (np.arange(1 << 16)[:, None] >> np.arange(16) & 1).astype(np.int8)
     columns = raw(codes[:, :, None], 2)
     same(column_counts(columns)[0, :, :2], np.full((16, 2), 1 << 15))
@@ -300,6 +344,7 @@ def test_patterns_that_fill_sixteen_bits(monkeypatch):
 @pytest.fixture
 def greedy(monkeypatch):
     """Few histograms at any price, so that only their size keeps them small."""
+    force(monkeypatch, "groups")
     monkeypatch.setattr(_tables, "_COST_CALL", 10**9)
     monkeypatch.setattr(_tables, "_COST_MARGIN", 0)
 
@@ -346,6 +391,157 @@ def test_histograms_of_many_raters_share_a_limit(monkeypatch, greedy):
     )
     assert len(held) == 2
     assert max(held) <= 1 << 16
+
+
+# ------------------------------------------------------------------------------------ all kernels, one answer
+
+
+@st.composite
+def labels_in_memory(draw):
+    """Codes (item, column, cell) of any kind in any layout, read-only, and which columns are chosen."""
+    n_items = draw(st.sampled_from([0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 129]))
+    n_columns, n_cells = draw(st.integers(1, 11)), draw(st.integers(1, 3))
+    n_categories = draw(st.sampled_from([1, 2, 5, 30]))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    dtype = draw(st.sampled_from([np.int8, np.int16, np.int64]))
+    shape = (n_items, n_columns, n_cells)
+    codes = random_codes(rng, shape, n_categories, beyond=draw(st.booleans()), dtype=dtype)
+    if draw(st.booleans()):
+        codes[rng.random(codes.shape) < 0.9] = draw(st.sampled_from([-1, 0]))
+    layouts = [
+        np.asfortranarray,
+        np.ascontiguousarray,
+        lambda a: np.repeat(a, 2, axis=0)[::2],
+        lambda a: np.repeat(a, 3, axis=1)[:, ::3],
+        lambda a: np.concatenate([a, a[:, :1]], axis=1)[:, :-1],
+        lambda a: np.ascontiguousarray(a.transpose(0, 2, 1)).transpose(0, 2, 1),
+        lambda a: np.ascontiguousarray(a.transpose(2, 0, 1)).transpose(1, 2, 0),
+        lambda a: a[::-1],
+    ]
+    codes = draw(st.sampled_from(layouts))(codes)
+    codes.flags.writeable = False
+    chosen = draw(st.none() | st.lists(st.integers(0, n_columns - 1), max_size=6))
+    return codes, n_categories, chosen
+
+
+@pytest.mark.parametrize("name", ["groups", "planes", "compiled", "sparse"])
+@settings(deadline=None, max_examples=40)
+@given(data=labels_in_memory())
+def test_every_kernel_counts_the_same(name, data):
+    if name == "compiled" and not HAS_NUMBA:
+        pytest.skip("no numba")
+    codes, n_categories, chosen = data
+    columns, everyone = raw(codes, n_categories, chosen), raw(codes, n_categories)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        force(monkeypatch, name)
+        found = pair_tables(columns), pair_tables(columns, everyone), column_counts(everyone)
+    same(found[0], plain_pair_tables(columns))
+    same(found[1], plain_pair_tables(columns, everyone))
+    same(found[2], plain_column_counts(everyone))
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="no numba")
+@pytest.mark.parametrize("n_columns", [2, 3, 8, 13, 70])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_compiled_planes_over_many_stretches(monkeypatch, n_columns, order):
+    """More items than one stretch of planes holds, and a number of them that no word divides."""
+    rng = np.random.default_rng(n_columns)
+    codes = np.asarray(rng.integers(-2, 3, size=(40_003, n_columns, 1), dtype=np.int8), order=order)
+    columns = raw(codes, 3)
+    tables = []
+    for name in ("compiled", "groups"):
+        force(monkeypatch, name)
+        tables.append((pair_tables(columns), column_counts(columns)))
+    for compiled, plain in zip(*tables, strict=True):
+        same(compiled, plain)
+
+
+# -------------------------------------------------------------------------------------------------- the rule
+
+
+def labels(n_items, n_columns, n_categories, missing, order="C"):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, n_categories, size=(n_items, n_columns), dtype=np.int8)
+    codes[rng.random(codes.shape) < missing] = -1
+    return raw(np.asarray(codes, order=order)[:, :, None], n_categories)
+
+
+def chosen_kernel(columns):
+    kernel = _tables._kernel(columns, None)
+    return getattr(kernel, "func", kernel).__name__.removeprefix("_")
+
+
+RULE = [  # items, columns, categories, missing, in numpy, with numba
+    (300_000, 2, 2, 0.0, "by_planes", "by_compiled_planes"),
+    (100_000, 8, 5, 0.5, "by_groups", "by_compiled_planes"),
+    (50_000, 32, 5, 0.5, "by_groups", "by_compiled_planes"),
+    (300_000, 3, 100, 0.0, "by_groups", "by_groups"),
+    (10_000, 100, 2, 0.5, "by_planes", "by_compiled_planes"),
+    (20_000, 200, 5, 0.985, "by_sparse_columns", "by_sparse_columns"),
+]
+
+
+@pytest.mark.parametrize(("n_items", "n_columns", "n_categories", "missing", "plain", "fast"), RULE)
+def test_the_rule(monkeypatch, n_items, n_columns, n_categories, missing, plain, fast):
+    columns = labels(n_items, n_columns, n_categories, missing)
+    for present, expected in ((False, plain), (True, fast)):
+        monkeypatch.setattr(_tables, "compiled", lambda n_labels: object() if present else None)  # noqa: B023
+        assert chosen_kernel(columns) == expected
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """The machine without numba."""
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "numba" else find_spec(name)
+    )
+    _kernels._numba_present.cache_clear()
+    yield
+    monkeypatch.undo()
+    _kernels._numba_present.cache_clear()
+
+
+def test_numba_is_not_needed(absent):
+    columns = labels(200_000, 8, 2, 0.5)
+    assert _kernels.compiled(1 << 40) is None
+    same(pair_tables(columns)[..., 0, 1], pair_tables(columns)[..., 1, 0].swapaxes(1, 2))
+    assert column_counts(columns).sum() == columns.codes.size
+
+
+def test_few_labels_do_not_load_numba(monkeypatch):
+    monkeypatch.delitem(sys.modules, "xjudge.statistics._fast", raising=False)
+    assert _kernels.compiled(_kernels._FEW - 1) is None
+    assert "xjudge.statistics._fast" not in sys.modules
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="no numba")
+def test_compiled_kernels_read_labels_where_they_stand(monkeypatch):
+    """Items next to each other (a transposed rater-major array) or columns next to each other: no copy."""
+
+    def no_copy(self, *args):
+        raise AssertionError("labels were copied")
+
+    force(monkeypatch, "compiled")
+    monkeypatch.setattr(Columns, "block", no_copy)
+    rater_major = np.zeros((6, 5, 200), dtype=np.int8).transpose(2, 1, 0)
+    assert _kernels.side_of(rater_major).layout[1] == 1
+    for codes in (rater_major, np.ascontiguousarray(rater_major), np.zeros((200, 9, 1), np.int8)[:, :8]):
+        codes.flags.writeable = False
+        tables = pair_tables(raw(codes, 2, [0, 2, 1, 4]), raw(codes, 2))
+        assert (tables[..., 0, 0] == 200).all()
+    with pytest.raises(AssertionError, match="copied"):
+        pair_tables(raw(rater_major.astype(np.int16), 2))
+
+
+def test_what_compiled_kernels_cannot_read_in_place():
+    codes = np.zeros((50, 8, 2), dtype=np.int8)
+    assert _kernels.side_of(codes).columns.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    for other in (codes[::-1], codes[:, ::2], codes[..., :1], codes.astype(np.int16), codes[:0]):
+        assert _kernels.side_of(other) is None
+    assert _kernels.side_of(np.broadcast_to(codes[:1], codes.shape)) is None
+    assert _kernels.side_of(codes, [3]) is None  # one of eight columns is copied out
+    assert _kernels.side_of(codes, [3, 4]) is not None
 
 
 # ---------------------------------------------------------------------------------------------- translation

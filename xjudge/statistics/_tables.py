@@ -1,36 +1,50 @@
 """Kernels that count codes: from columns of small integers to tables of int64.
 
-Codes are counted as they are: categories ``>= 0``, outcomes ``-1, -2, -3``. Only the finished counts, small
-as they are, are moved to the places of the caller; translating labels (:func:`places_of`) would cost more
-than counting them.
+All kernels give the same integers; which one counts depends on the numbers of items n and of columns R, on
+the codes that occur (K of them), on how the array lies in memory, on how many labels differ from the most
+frequent code, and on whether numba is present. The rule is the least of stated costs, in nanoseconds:
 
-Two kernels give the same integers. *One bincount* over every pair, for small arrays: least Python. *Groups
-of raters* for the others: the codes of several raters, digits of a number in a mixed radix, make one code;
-one bincount over the joint code of two groups counts all their joint patterns, and the pair tables are
-margins of that histogram, so its cost hardly depends on how many pairs it holds.
+* *one bincount* over every pair, up to 65,536 pairs of labels: least Python.
+* *groups of raters*: the codes of several raters, digits of a number in a mixed radix, make one code; one
+  bincount over the joint code of two groups counts all their joint patterns, and the pair tables are margins
+  of that histogram: about ``n R / 3`` and ``1.4 n`` for each two groups, which hold as many raters as fit
+  65,536 patterns. The best of numpy for 3 to some 60 raters.
+* *bit planes* in numpy: ``n R K / 10 + n P K^2 / 47`` for P pairs of columns and K codes but one. The best of
+  numpy for two raters and for very many.
+* *compiled bit planes* (numba), from half a million labels on: ``n R K / 40 + n P K^2 / 450``. Labels are
+  read where they stand: rater-major arrays, whose items are next to each other, without a copy, item-major
+  ones turned within a cache; anything else (wide integers, criteria between raters) is copied block by
+  block. 3 to 10 times as fast as the best of numpy unless there are dozens of codes.
+* *sparse columns*, from 64 columns on: ``3 n R + 5 m`` with m the products of labels that differ from the
+  most frequent code, estimated from 256 items at equal distances, and 6 for each cell of the tables a block.
 
-Bit planes and one-hot matrix products were measured and are slower on one core (the latter much slower under
-a threaded BLAS, and silently wrong in int8). ``bincount`` keeps Python's lock while it counts, about half of
-the work; the rest runs beside other threads.
+One-hot matrix products never win, are much slower under a threaded BLAS, and are silently wrong in int8. The
+compiled kernels release Python's lock; ``bincount`` keeps it, about half of the work of the groups.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import N_OUTCOMES
+from xjudge.statistics._columns import Codes, Columns, Tables, places_of
+from xjudge.statistics._kernels import compiled
+from xjudge.statistics._planes import (
+    SPARSE_ITEMS,
+    by_compiled_planes,
+    by_planes,
+    by_sparse_columns,
+    common_codes,
+    compiled_margins,
+)
 
 __all__ = ["Columns", "column_counts", "pair_tables", "places_of"]
-
-Codes = npt.NDArray[np.signedinteger]
-Tables = npt.NDArray[np.int64]
 
 _SMALL_CELL, _SMALL = 1 << 16, 1 << 15
 """Pairs of a cell up to which one bincount over them is the quickest, and pairs of all the cells it takes."""
@@ -52,127 +66,8 @@ _COST_CALL, _COST_MARGIN = 4000, 4
 
 _NOBODY = range(0)
 
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of codes, and the place at which each code is counted.
-
-    Parameters
-    ----------
-    codes : ndarray of signed int, shape (item, column, cell)
-    targets : sequence of int
-        Place of each code: of category ``c`` at ``c``, of outcome ``-1 - j`` at ``n_categories + j``, the
-        number of categories being ``len(targets) - 3``. A place that is negative or not below
-        ``n_places`` means "count nowhere"; codes that are neither category nor outcome go nowhere too.
-    n_places : int
-        Number of places.
-    chosen : sequence of int, optional
-        Which columns, in which order; all by default.
-    """
-
-    codes: Codes
-    targets: Sequence[int]
-    n_places: int
-    chosen: Sequence[int] | None = None
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns that are counted."""
-        return self.codes.shape[1] if self.chosen is None else len(self.chosen)
-
-    @property
-    def n_categories(self) -> int:
-        """Number of categories of the codes."""
-        return len(self.targets) - N_OUTCOMES
-
-    @cached_property
-    def bounds(self) -> tuple[int, int]:
-        """Least and greatest code; all codes beyond an end of the scale are taken as the next one there."""
-        if not self.codes.size:
-            return 0, 0
-        below, above = -N_OUTCOMES - 1, self.n_categories
-        low, high = (min(max(int(code), below), above) for code in (self.codes.min(), self.codes.max()))
-        return low, high
-
-    @property
-    def radix(self) -> int:
-        """How many codes there are within the bounds."""
-        return self.bounds[1] - self.bounds[0] + 1
-
-    @cached_property
-    def runs(self) -> list[tuple[int, int, int]]:
-        """Codes that are counted: (code, place, length) of each run where code and place go up together."""
-        low, high = self.bounds
-        runs: list[tuple[int, int, int]] = []
-        for code in range(max(low, -N_OUTCOMES), min(high + 1, self.n_categories)):
-            place = self.targets[code if code >= 0 else self.n_categories - 1 - code]
-            if not 0 <= place < self.n_places:
-                continue
-            if runs and (code - runs[-1][0], place - runs[-1][1]) == (runs[-1][2],) * 2:
-                runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
-            else:
-                runs.append((code, place, 1))
-        return runs
-
-    def block(self, items: slice, cells: slice = slice(None)) -> Codes:
-        """Codes of some items and cells, within the bounds: shape (cell, column, item), contiguous."""
-        part = self.codes[items, :, cells]
-        if self.chosen is None:
-            rows = np.ascontiguousarray(part.transpose(2, 1, 0))
-        else:
-            rows = np.empty((part.shape[2], len(self.chosen), part.shape[0]), dtype=part.dtype)
-            for row, column in enumerate(self.chosen):
-                rows[:, row] = part[:, column].T
-        low, high = self.bounds
-        return rows.clip(low, high) if low < -N_OUTCOMES or high >= self.n_categories else rows
-
-    def counted(self, items: slice) -> npt.NDArray[np.bool_]:
-        """Which codes of some items are counted at some place: shape (cell, column, item)."""
-        rows = self.block(items)
-        out = np.zeros(rows.shape, dtype=np.bool_)
-        for code, _, length in self.runs:
-            out |= (rows >= code) & (rows < code + length)
-        return out
-
-    def at_places(self, counts: Tables, axis: int) -> Tables:
-        """Move an axis of counts from the codes within the bounds to their places."""
-        axis %= counts.ndim
-        out = np.zeros((*counts.shape[:axis], self.n_places, *counts.shape[axis + 1 :]), dtype=np.int64)
-        before = (slice(None),) * axis
-        for code, place, length in self.runs:
-            start = code - self.bounds[0]
-            out[(*before, slice(place, place + length))] += counts[(*before, slice(start, start + length))]
-        return out
-
-
-def places_of(codes: Codes, targets: npt.NDArray[np.intp], n_places: int) -> npt.NDArray[np.unsignedinteger]:
-    """Places at which codes are counted, label by label.
-
-    Parameters
-    ----------
-    codes : ndarray of signed int, any shape
-    targets : ndarray of int, shape (n_categories + 3,)
-        As in :class:`Columns`, with ``n_places`` for "count nowhere".
-    n_places : int
-        Number of places.
-
-    Returns
-    -------
-    ndarray of uint8 or uint16, same shape
-        The place, ``n_places`` for codes that are counted nowhere (masked, or outside the scale).
-    """
-    dtype: np.dtype[np.unsignedinteger] = np.dtype(np.uint8 if n_places < 255 else np.uint16)
-    n_categories = len(targets) - N_OUTCOMES
-    if codes.dtype.itemsize == 1:
-        table = np.full(256, n_places, dtype=dtype)
-        reachable = min(n_categories, 128)  # int8 labels of a longer scale
-        table[:reachable] = targets[:reachable]
-        table[[255, 254, 253]] = targets[n_categories:]
-        return table[codes.view(np.uint8)]
-    shifted = np.where(codes >= 0, codes, n_categories - 1 - codes.astype(np.int64))
-    inside = (codes < n_categories) & (codes >= -N_OUTCOMES)
-    extended = np.append(targets, n_places).astype(dtype)
-    return extended[np.where(inside, shifted, len(targets))]
+_MANY_COLUMNS = 64
+"""Columns from which on sparse columns are worth an estimate."""
 
 
 def pair_tables(left: Columns, right: Columns | None = None) -> Tables:
@@ -192,14 +87,12 @@ def pair_tables(left: Columns, right: Columns | None = None) -> Tables:
     n_items, _, n_cells = left.codes.shape
     counts = np.zeros((n_cells, left.n_columns, other.n_columns, left.radix, other.radix), dtype=np.int64)
     n_pairs = n_items * left.n_columns * other.n_columns
-    step = max(1, _SMALL // max(1, n_pairs)) if n_pairs <= _SMALL_CELL else 1
-    for cell in range(0, n_cells, step):
-        if n_pairs <= _SMALL_CELL:
+    if n_pairs <= _SMALL_CELL:
+        step = max(1, _SMALL // max(1, n_pairs))
+        for cell in range(0, n_cells, step):
             _one_bincount(counts[cell : cell + step], left, right, slice(cell, cell + step))
-        elif right is None:
-            _count_each_other(counts[cell], left, cell)
-        else:
-            _count_across(counts[cell], left, right, cell)
+    elif n_cells:
+        _kernel(left, right)(counts, left, right)
     return left.at_places(other.at_places(counts, -1), -2)
 
 
@@ -221,6 +114,8 @@ def column_counts(columns: Columns) -> Tables:
         column = np.arange(0, counts.size, radix).reshape(n_cells, n, 1)
         joint = columns.block(slice(None)) - np.int64(columns.bounds[0]) + column
         counts = np.bincount(joint.ravel(), minlength=counts.size).reshape(counts.shape)
+    elif (fast := _compiled_for(columns)) is not None:
+        compiled_margins(counts, columns, fast)
     else:
         size = min(_sizes(n), key=lambda size: _cost(-(-n // size), radix**size, columns, columns))
         groups = _groups(n, size)
@@ -230,6 +125,43 @@ def column_counts(columns: Columns) -> Tables:
                 of_column = patterns.reshape(len(groups), radix**x, radix, -1).sum((1, 3))
                 counts[cell, [group[x] for group in groups]] = of_column
     return columns.at_places(counts, -1)
+
+
+# ------------------------------------------------------------------------------------------------- the rule
+
+_Kernel = Callable[[Tables, Columns, Columns | None], None]
+
+
+def _kernel(left: Columns, right: Columns | None) -> _Kernel:
+    """The cheapest kernel that fills counts (cell, A, B, radix, radix)."""
+    other = left if right is None else right
+    n_items = len(left.codes)
+    n_columns = left.n_columns + (0 if right is None else other.n_columns)
+    n_labels = n_items * n_columns
+    n_codes = max(left.radix, other.radix) - 1
+    pairs = left.n_columns * (other.n_columns - 1) // 2 if right is None else left.n_columns * other.n_columns
+    met = n_items * pairs * (left.radix - 1) * (other.radix - 1)
+    offers: list[tuple[float, _Kernel]] = [
+        (n_labels / 3 + 1.4 * _cost_of_groups(left, right), _by_groups),
+        (n_labels * n_codes / 10 + met / 47, by_planes),
+    ]
+    if (fast := _compiled_for(left, other)) is not None:
+        cost = n_labels * n_codes / 40 + met / 450
+        offers.append((cost, partial(by_compiled_planes, fast=fast)))
+    if n_columns >= _MANY_COLUMNS:
+        (a, mine), (b, theirs) = common_codes(left), common_codes(other)
+        cost = 3 * n_labels + 5 * n_items * float((mine * theirs).mean())
+        cost += 6 * left.n_columns * left.radix * other.n_columns * other.radix * -(-n_items // SPARSE_ITEMS)
+        offers.append((cost, partial(by_sparse_columns, common=(a, b))))
+    return min(offers, key=lambda offer: offer[0])[1]
+
+
+def _compiled_for(*sides: Columns) -> ModuleType | None:
+    """Compiled kernels, where they are worth it and the codes fit a byte."""
+    largest = np.iinfo(np.int8).max
+    if any(side.bounds[1] > largest for side in sides):
+        return None
+    return compiled(sum(side.codes.shape[0] * side.codes.shape[2] * side.n_columns for side in sides))
 
 
 def _one_bincount(tables: Tables, left: Columns, right: Columns | None, cells: slice) -> None:
@@ -245,17 +177,39 @@ def _one_bincount(tables: Tables, left: Columns, right: Columns | None, cells: s
 # --------------------------------------------------------------------------------------- groups of raters
 
 
+def _by_groups(counts: Tables, left: Columns, right: Columns | None) -> None:
+    """Fill counts (cell, A, B, radix, radix) by groups of raters."""
+    for cell, tables in enumerate(counts):
+        if right is None:
+            _count_each_other(tables, left, cell)
+        else:
+            _count_across(tables, left, right, cell)
+
+
+def _cost_of_groups(left: Columns, right: Columns | None) -> float:
+    if right is None:
+        return min(_cost_each_other(left, size) for size in _sizes(left.n_columns))
+    sizes = itertools.product(_sizes(left.n_columns), _sizes(right.n_columns))
+    return min(_cost_across(left, right, *size) for size in sizes)
+
+
+def _cost_each_other(columns: Columns, size: int) -> float:
+    n, radix = columns.n_columns, columns.radix
+    if size == n:
+        return _cost(1, radix**n, columns, columns)
+    n_groups = -(-n // size)
+    return _cost(n_groups * (n_groups - 1) // 2, radix ** (2 * size), columns, columns)
+
+
+def _cost_across(left: Columns, right: Columns, a: int, b: int) -> float:
+    n_histograms = -(-left.n_columns // a) * -(-right.n_columns // b)
+    return _cost(n_histograms, left.radix**a * right.radix**b, left, right)
+
+
 def _count_each_other(tables: Tables, columns: Columns, cell: int) -> None:
     """Fill tables (A, A, radix, radix) of one cell with the pairs of columns of one side."""
     n, radix = columns.n_columns, columns.radix
-
-    def cost(size: int) -> float:
-        if size == n:
-            return _cost(1, radix**n, columns, columns)
-        n_groups = -(-n // size)
-        return _cost(n_groups * (n_groups - 1) // 2, radix ** (2 * size), columns, columns)
-
-    size = min(_sizes(n), key=cost)
+    size = min(_sizes(n), key=lambda size: _cost_each_other(columns, size))
     groups = _groups(n, size)
     joint = list(itertools.combinations(groups, 2)) or [(groups[0], _NOBODY)]
     patterns = _histograms(columns, None, cell, joint)
@@ -270,12 +224,8 @@ def _count_each_other(tables: Tables, columns: Columns, cell: int) -> None:
 def _count_across(tables: Tables, left: Columns, right: Columns, cell: int) -> None:
     """Fill tables (A, B, radix, radix) of one cell with the pairs of columns of two sides."""
     n_a, n_b = left.n_columns, right.n_columns
-
-    def cost(sizes: tuple[int, int]) -> float:
-        a, b = sizes
-        return _cost(-(-n_a // a) * -(-n_b // b), left.radix**a * right.radix**b, left, right)
-
-    size_a, size_b = min(itertools.product(_sizes(n_a), _sizes(n_b)), key=cost)
+    sizes = itertools.product(_sizes(n_a), _sizes(n_b))
+    size_a, size_b = min(sizes, key=lambda sizes: _cost_across(left, right, *sizes))
     joint = list(itertools.product(_groups(n_a, size_a), _groups(n_b, size_b)))
     _fill_across(tables, joint, _histograms(left, right, cell, joint), left.radix, right.radix)
 

@@ -19,16 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.codes import MISSING
-from xjudge.statistics._rater_codes import (
-    Codes,
-    Ints,
-    Rows,
-    as_they_are,
-    codes_of,
-    distinct_rows,
-    inside_of,
-    options_of,
-)
+from xjudge.statistics._rater_codes import Codes, as_they_are, codes_of, inside_of, options_of
+from xjudge.statistics._rows import Ints, Rows, distinct_rows, row_histogram
 from xjudge.statistics.counts import MASKED, Block, Count, Options, Request
 from xjudge.statistics.raters import count_vector_histogram, count_vectors
 
@@ -127,6 +119,9 @@ def _rows_of_items(
     if options["counts"] and not options["whole"] and not options["clusters"]:
         found = count_vector_histogram(codes[:, :, 0], n_categories)
         return found.patterns, found.multiplicities
+    if not options["counts"] and not options["clusters"]:
+        rows = codes.transpose(0, 2, 1).reshape((len(codes), math.prod(codes.shape[1:])))
+        return row_histogram(rows if not rows.size or rows.min() >= MISSING else np.maximum(rows, MISSING))
     parts: list[Rows] = []
     totals: list[Ints] = []
     cluster = None

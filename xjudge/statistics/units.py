@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xjudge.statistics._rows import distinct_rows, row_histogram
 from xjudge.statistics.counts import MASKED, Block, Count, Options, Request, places_of
 
 __all__ = [
@@ -207,19 +208,15 @@ def _count_patterns(options: Options, block: Block) -> tuple[npt.NDArray[Any], I
         codes = codes if columns is None else codes[:, list(columns)]
         both.append(codes.reshape(len(codes), math.prod(codes.shape[1:])))  # of no items too
     rows = np.concatenate(both, axis=1)
-    rows = rows[(rows != MASKED).any(1)] if rows.shape[1] else rows
-    return _merged(rows, np.ones(len(rows), dtype=np.int64))
+    if rows.size and rows.min() <= MASKED:
+        rows = rows[(rows != MASKED).any(1)]
+    return _if_few(*row_histogram(rows))
 
 
-def _merged(rows: npt.NDArray[Any], counts: Ints) -> tuple[npt.NDArray[Any], Ints, bool]:
-    """Distinct rows in an order of their own, with summed counts."""
-    if not rows.shape[1]:
-        return rows[:1], counts.sum(keepdims=True)[: len(rows[:1])], True
-    unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-    total = np.bincount(inverse.ravel(), weights=counts, minlength=len(unique)).astype(np.int64)
-    if len(unique) > _LARGEST:
-        return unique[:0], total[:0], False
-    return unique, total, True
+def _if_few(rows: npt.NDArray[Any], counts: Ints) -> tuple[npt.NDArray[Any], Ints, bool]:
+    if len(rows) > _LARGEST:
+        return rows[:0], counts[:0], False
+    return rows, counts, True
 
 
 def _merge_patterns(
@@ -229,7 +226,7 @@ def _merge_patterns(
         return partials[0][0][:0], partials[0][1][:0], False
     dtype = np.result_type(*(rows.dtype for rows, _, _ in partials))
     rows = np.concatenate([rows.astype(dtype) for rows, _, _ in partials])
-    return _merged(rows, np.concatenate([counts for _, counts, _ in partials]))
+    return _if_few(*distinct_rows(rows, np.concatenate([counts for _, counts, _ in partials]))[:2])
 
 
 def _finish_patterns(options: Options, partial: tuple[npt.NDArray[Any], Ints, bool]) -> Patterns:
