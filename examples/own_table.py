@@ -28,5 +28,5 @@ print(ds.judge.scale)
 rates = xj.tidy(ds.judge.rates())
 print(rates[["rater", "criterion", "answered", "ca", "invalid", "missing"]].round(2).to_string(index=False))
 
-kappa = xj.tidy(ds.judge.agreement(statistic="kappa", reference="each"))
+kappa = xj.tidy(ds.judge.agreement(statistic="kappa", reference="each", interval=None))
 print(kappa[["rater", "human", "criterion", "kappa", "n", "coverage"]].round(2).to_string(index=False))

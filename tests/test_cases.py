@@ -54,7 +54,7 @@ def _dataset(case: str, normalise: tuple[str, ...] = (), rows: Any = None) -> xr
 def _agreement(ds: xr.Dataset, statistic: str, protocol: xj.Protocol, **options: Any) -> xr.Dataset:
     raters = [str(name) for name in ds["rater"].values]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", xj.UndefinedWarning)
+        warnings.simplefilter("ignore", xj.XJudgeWarning)
         return xj.agreement(ds, statistic=statistic, raters=raters[:2], protocol=protocol, **options)
 
 

@@ -320,11 +320,166 @@ def test_what_needs_categories_is_refused(ds: xr.Dataset, options: dict[str, Any
     assert "\n" not in str(error.value)
 
 
-def test_comparisons_and_ranks_need_categories(ds: xr.Dataset) -> None:
-    with pytest.raises(xj.ProtocolError, match="needs categories"):
-        quiet(xj.compare, ds, "j1", "j2", statistic="rmse")
-    with pytest.raises(xj.ProtocolError, match="needs categories"):
-        quiet(xj.rank, ds, statistic="rmse")
+# ---------------------------------------------------------------------------------- comparisons and ranks
+
+
+def triples_of(ds: xr.Dataset, human: str, protocol: xj.Protocol | None = None) -> tuple[Any, ...]:
+    """Numbers of a human, of j1 and of j2 where all three gave one, and the item of each."""
+    x, a, b = (ds["score"].sel(rater=name).values for name in (human, "j1", "j2"))
+    used = ~(np.isnan(x) | np.isnan(a) | np.isnan(b))
+    item = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
+    return x[used], a[used], b[used], item[used]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_comparison_on_the_cases_of_both(ds: xr.Dataset, name: str) -> None:
+    result = quiet(xj.compare, ds, "j1", "j2", statistic=name, protocol=MICRO, humans=["h1"]).squeeze()
+    x, a, b, item = triples_of(ds, "h1")
+    of_a, of_b = HeldPairs(x, a), HeldPairs(x, b)
+    assert float(result[f"{name}_a"]) == pytest.approx(float(of_a.evaluate(name).value), abs=1e-12)
+    assert float(result[f"{name}_b"]) == pytest.approx(float(of_b.evaluate(name).value), abs=1e-12)
+    difference = float(result[f"{name}_a"] - result[f"{name}_b"])
+    assert float(result[f"{name}_difference"]) == pytest.approx(difference, abs=1e-12)
+    psi = np.bincount(item, weights=of_a.influence(name) - of_b.influence(name))
+    assert float(result[f"{name}_difference_se"]) == pytest.approx(math.sqrt((psi**2).sum()), abs=1e-12)
+    assert int(result["n"]) == len(x)
+    assert int(result["n_items"]) == len(set(item.tolist()))
+    t = scipy.stats.t.ppf(0.975, int(result["n_items"]) - 1)
+    ends = difference + t * math.sqrt((psi**2).sum()) * np.array([-1, 1])
+    assert result[f"{name}_difference_interval"].values == pytest.approx(ends, abs=1e-10)
+    assert str(result[f"{name}_difference_interval_reason"].values) == "ok"
+
+
+def test_resamples_of_a_comparison_are_shared(ds: xr.Dataset) -> None:
+    options: dict[str, Any] = {"protocol": MICRO, "humans": ["h1"], "n_resamples": 300, "seed": 5}
+    result = quiet(
+        xj.compare, ds, "j1", "j2", statistic="spearman", interval="percentile", **options
+    ).squeeze()
+    x, a, b, item = triples_of(ds, "h1")
+    weights = multinomial_weights(np.ones(len(ds["item"]), dtype=int), 300, 5)
+    order = _order_of_items(ds, ["h1", "j1", "j2"])
+    drawn = weights[:, order][:, item]
+    replicates = HeldPairs(x, a).evaluate("spearman", drawn).value
+    replicates = replicates - HeldPairs(x, b).evaluate("spearman", drawn).value
+    ends = percentile_interval(replicates)
+    assert result["spearman_difference_interval"].values == pytest.approx(np.stack(ends), abs=1e-12)
+
+
+def _order_of_items(ds: xr.Dataset, names: list[str]) -> Any:
+    """Place of each item in the order in which items are drawn: by their numbers, NaN last."""
+    rows = ds["score"].sel(rater=names).values.reshape(len(ds["item"]), -1)
+    order = np.lexsort(rows.T[::-1])
+    place = np.empty(len(order), dtype=int)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def test_comparisons_turn_round_and_ignore_order_and_chunks(ds: xr.Dataset, backend: Any) -> None:
+    options: dict[str, Any] = {
+        "statistic": ["rmse", "kendall_tau_b"],
+        "reference": "pooled",
+        "protocol": MACRO,
+    }
+    forth = quiet(xj.compare, ds, "j1", "j2", **options)
+    back = quiet(xj.compare, backend(ds.isel(item=slice(None, None, -1))), "j2", "j1", **options)
+    for name in ("rmse", "kendall_tau_b"):
+        assert float(back[f"{name}_difference"]) == pytest.approx(
+            -float(forth[f"{name}_difference"]), abs=1e-10
+        )
+        ends = -forth[f"{name}_difference_interval"].values[::-1]
+        assert back[f"{name}_difference_interval"].values == pytest.approx(ends, abs=1e-9)
+
+
+def test_a_judge_against_a_number(ds: xr.Dataset) -> None:
+    result = quiet(
+        xj.compare, ds, "j1", xj.constant(50), statistic=["rmse", "pearson"], humans=["h1"]
+    ).squeeze()
+    for g in range(3):
+        x, a, _ = pairs_of(ds, ["h1"], "j1", slice(g, g + 1))
+        one = result.isel(criterion=g)
+        assert float(one["rmse_b"]) == pytest.approx(math.sqrt(((50 - x) ** 2).mean()), abs=1e-10)
+        assert float(one["rmse_a"]) == pytest.approx(math.sqrt(((a - x) ** 2).mean()), abs=1e-10)
+    assert (result["pearson_b_reason"] == "rater is constant").all()
+    assert (result["pearson_difference_reason"] == "rater is constant").all()
+    with pytest.raises(xj.ProtocolError, match="finite number"):
+        xj.compare(ds, "j1", xj.constant("50"))
+
+
+def test_what_a_comparison_of_numbers_refuses(ds: xr.Dataset) -> None:
+    for options, words in (
+        ({"statistic": "accuracy"}, "`accuracy` needs categories"),
+        ({"reference": "majority"}, "majority reference needs categories"),
+        ({"weights": "linear"}, "are of categories"),
+    ):
+        with pytest.raises(xj.ProtocolError, match=words):
+            xj.compare(ds, "j1", "j2", **options)
+    assert "mcnemar_p" not in quiet(xj.compare, ds, "j1", "j2")
+    assert "mean_absolute_error_difference" in quiet(xj.compare, ds, "j1", "j2")
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if "limit" not in n])
+def test_ranks_of_numbers(ds: xr.Dataset, name: str) -> None:
+    result = quiet(xj.rank, ds, statistic=name, protocol=MICRO, n_resamples=100)
+    values = quiet(xj.agreement, ds, statistic=name, reference="pooled", protocol=MICRO, interval=None)[name]
+    assert result[name].values == pytest.approx(values.values, abs=1e-12)
+    goodness = {"mean_error": -abs(values), "mean_absolute_error": -values, "rmse": -values}.get(name, values)
+    best = str(values["rater"].values[int(goodness.values.argmax())])
+    assert int(result["rank"].sel(rater=best)) == 1
+    assert sorted(result["rank"].values.tolist()) == [1, 2]
+    assert float(result["p_best"].sum()) == pytest.approx(1)
+    assert float(result["p_best"].sel(rater=best)) > 0.5
+
+
+def test_who_is_right_to_the_last_digit_is_best() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.normal(size=40)
+    ds = numbers(np.stack([truth, truth, truth + 0.5, truth - 2], axis=1), ["human", *["judge"] * 3])
+    for name in ("rmse", "mean_absolute_error", "mean_error"):
+        ranked = quiet(xj.rank, ds, statistic=name, n_resamples=50)
+        assert ranked["rank"].values.tolist() == [1, 2, 3]
+        assert ranked["p_best"].values.tolist() == [1, 0, 0]
+        assert ranked.attrs["best"] == ("nearest 0" if name == "mean_error" else "least")
+    same = quiet(xj.rank, ds, statistic="pearson", n_resamples=50)
+    assert same["rank"].values.tolist() == [1, 1, 1]
+    with pytest.raises(xj.ProtocolError, match="best value"):
+        xj.rank(ds, statistic="upper_limit_of_agreement")
+    with pytest.raises(xj.ProtocolError, match="best value"):
+        xj.rank(ds, statistic="limits_of_agreement")
+    with pytest.raises(xj.ProtocolError, match="majority reference"):
+        xj.rank(ds, reference="majority")
+
+
+@pytest.mark.parametrize("roles", [["human", "judge", "judge"]])
+@pytest.mark.parametrize(
+    "scores",
+    [np.full((1, 3), 2.0), np.full((5, 3), 2.0), [[1, 2, np.nan], [3, np.nan, 4]], np.full((4, 3), np.nan)],
+    ids=["one item", "all equal", "never together", "nothing"],
+)
+def test_comparisons_of_degenerate_numbers(scores: Any, roles: list[str]) -> None:
+    ds = numbers(scores, roles)
+    for interval in ("delta", "percentile", "bca", "studentized"):
+        result = quiet(xj.compare, ds, "j1", "j2", statistic=EVERY, interval=interval, n_resamples=20)
+        for name in NAMES:
+            defined = np.isfinite(result[f"{name}_difference"].values)
+            assert ((result[f"{name}_difference_reason"].values == "ok") == defined).all()
+    for name in ("rmse", "spearman", "mean_error"):
+        ranked = quiet(xj.rank, ds, statistic=name, n_resamples=20)
+        assert ((ranked["rank"] > 0).values == np.isfinite(ranked[name].values)).all()
+
+
+def test_sums_of_criteria_are_compared_in_numbers() -> None:
+    """An item rule that gives numbers makes a continuous scale of categories."""
+    codes = np.random.default_rng(3).integers(0, 2, (30, 3, 4))
+    ds = dataset(codes, ["human", "judge", "judge"])
+    protocol = xj.Protocol(
+        aggregate="item", item_rule="sum", criterion_weights={"c0": 0.5, "c1": 1.5, "c2": 1, "c3": 2}
+    )
+    weights = np.array([0.5, 1.5, 1, 2])
+    found = quiet(xj.compare, ds, "j1", "j2", protocol=protocol).squeeze()
+    h, a, b = (codes @ weights).T
+    assert float(found["mean_absolute_error_a"]) == pytest.approx(np.abs(a - h).mean())
+    difference = np.abs(a - h).mean() - np.abs(b - h).mean()
+    assert float(found["mean_absolute_error_difference"]) == pytest.approx(difference)
 
 
 def test_answers_without_a_number(ds: xr.Dataset, backend: Any) -> None:

@@ -354,9 +354,12 @@ def test_wilson_at_the_limit_and_nothing_from_nothing() -> None:
     low, high = result["accuracy_interval"].squeeze().values
     assert high == 1.0
     assert low == pytest.approx(3 / (3 + 1.959963984540054**2), abs=1e-12)
-    # every influence is zero: the delta method has nothing to go on
+    # every influence is zero: the delta method has nothing to go on, and what was not seen bounds kappa
     assert float(result["kappa_se"].squeeze()) == 0.0
-    assert np.isnan(result["kappa_interval"]).all()
+    low, high = result["kappa_interval"].squeeze().values
+    assert high == 1.0
+    more = np.diag([1.0, 2.0]) + 1.959963984540054**2 * np.array([[0, 0.5], [0.5, 0]])
+    assert low == pytest.approx(float(evaluate("kappa", more).value), abs=1e-12)
     none = quiet(xj.agreement, dataset([[-1, 1]], ["human", "judge"]))
     assert np.isnan(none["accuracy_interval"]).all()
     assert np.isnan(none["accuracy_se"]).all()

@@ -35,7 +35,7 @@ def _dataset() -> xr.Dataset:
 
 def _quietly(verb: Any, *arguments: Any, **options: Any) -> xr.Dataset:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", xj.UndefinedWarning)
+        warnings.simplefilter("ignore", xj.XJudgeWarning)
         return verb(*arguments, **options)
 
 

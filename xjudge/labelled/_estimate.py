@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from xjudge.labelled._results import share
-from xjudge.labelled._sampling import Sampling, transform
+from xjudge.labelled._sampling import PROPORTIONS, Sampling, transform
 from xjudge.statistics.coefficients import evaluate
 from xjudge.statistics.gradients import gradient
+from xjudge.statistics.raters import disagreeing_pair, unseen_units
 from xjudge.statistics.resample import (
     Interval,
     acceleration,
@@ -27,13 +28,23 @@ from xjudge.statistics.resample import (
 )
 from xjudge.statistics.scores import SCORE_STATISTICS, evaluate_scores, score_gradient
 
-__all__ = ["Estimate", "OfTable", "coefficient", "from_standard_error"]
+__all__ = ["Estimate", "OfTable", "Unseen", "coefficient", "from_standard_error"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _HELD = 1 << 22
 """Two-stage weights held at a time."""
+
+
+class Unseen(NamedTuple):
+    """Whether a table is silent on how far an estimate may lie, and what one more unit could say."""
+
+    holds: Bools
+    """Shape (...): nothing in the table moves the estimate, for want of a disagreement."""
+    units: tuple[Floats, ...]
+    """One unit more towards an end, as cells (..., L, R) that sum to 1; one for each end it may move."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +57,49 @@ class OfTable:
         From tables to values and reasons, both (...).
     slope : callable
         From tables to the derivatives by each count (..., L, R); unchanged by a common factor of the counts.
+    name : str
+        Of the coefficient that it is, or compares.
+    unseen : callable, optional
+        From tables to :class:`Unseen`, where a table without a disagreement is the extreme.
+    sides : callable, optional
+        From tables to the tables (..., L, L) of two raters behind it; by default the table itself.
     """
 
     value: Callable[[npt.ArrayLike], tuple[Floats, npt.NDArray[np.int8]]]
     slope: Callable[[npt.ArrayLike], Floats]
+    name: str = ""
+    unseen: Callable[[npt.NDArray[Any]], Unseen] | None = None
+    sides: Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]] = lambda table: [table]
+
+
+_NOT_EXTREME = frozenset(
+    {
+        "class_recall_gap",
+        "marginal_mismatch",
+        "mean_error",
+        "lower_limit_of_agreement",
+        "upper_limit_of_agreement",
+    }
+)
+"""Statistics that a table without a disagreement does not bring to an end of their range."""
 
 
 def coefficient(name: str, weights: Floats | None, scores: Floats | None = None) -> OfTable:
     """A coefficient of two raters with its agreement weights, or a statistic of the categories' scores."""
-    if name in SCORE_STATISTICS:
-        return OfTable(
-            lambda table: evaluate_scores(name, table, scores),
-            lambda table: score_gradient(name, table, scores),
-        )
-    return OfTable(lambda table: evaluate(name, table, weights), lambda table: gradient(name, table, weights))
+
+    def unseen(table: npt.NDArray[Any]) -> Unseen:
+        off = ~np.eye(table.shape[-1], dtype=bool) if weights is None else weights < 1
+        return Unseen((table * off).sum((-2, -1)) == 0, (disagreeing_pair(table, off),))
+
+    def slope(table: npt.ArrayLike) -> Floats:
+        in_scores = name in SCORE_STATISTICS
+        return score_gradient(name, table, scores) if in_scores else gradient(name, table, weights)
+
+    def value(table: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int8]]:
+        in_scores = name in SCORE_STATISTICS
+        return evaluate_scores(name, table, scores) if in_scores else evaluate(name, table, weights)
+
+    return OfTable(value, slope, name, None if name in _NOT_EXTREME else unseen)
 
 
 class Estimate:
@@ -96,10 +136,19 @@ class Estimate:
             for name, value in self.values.items():
                 influence = self._influence(name, rows)
                 se = np.sqrt((multiplicities * influence**2).sum())
-                n_units = int(multiplicities.sum())
-                out |= from_standard_error(
-                    self.sampling, name, np.array(value), se, self.table.sum(0), n_units
+                n_units = int(multiplicities[rows.any((1, 2))].sum())
+                table = self.table if self.macro_weights is not None else self.table.sum(0, keepdims=True)
+                found = from_standard_error(
+                    self.sampling,
+                    name,
+                    self.statistics[name],
+                    np.full((1, 1, 1, 1), value),
+                    np.full((1, 1, 1, 1), se),
+                    table[:, None, None, None],
+                    np.full((1, 1, 1, 1), n_units),
+                    self.macro_weights,
                 )
+                out |= {key: array[0, 0, 0, 0] for key, array in found.items()}
             return out
         replicates: dict[str, list[Floats]] = {name: [] for name in self.values}
         errors: dict[str, list[Floats]] = {name: [] for name in self.values}
@@ -199,39 +248,103 @@ class Estimate:
 
 
 def from_standard_error(
-    sampling: Sampling, name: str, value: Floats, se: Floats, table: Ints, n_units: npt.ArrayLike
-) -> dict[str, Floats]:
-    """Ends from a standard error; NaN where it is 0 and the method has nothing to go on."""
+    sampling: Sampling,
+    name: str,
+    statistic: OfTable,
+    value: Floats,
+    se: Floats,
+    table: Ints,
+    n_units: npt.NDArray[Any],
+    macro_weights: Floats | None,
+) -> dict[str, Any]:
+    """Ends from a standard error; where it is 0, what is not in the sample says how far they may lie.
+
+    Parameters
+    ----------
+    sampling : Sampling
+    name : str
+        Of the statistic in the result.
+    statistic : OfTable
+    value, se, n_units : ndarray, shape (..., criterion or 1, other, A, B)
+        Estimates, standard errors, and the sampling units behind them.
+    table : ndarray, shape (..., criterion, other, A, B, L, R)
+        Criteria apart only where they are averaged or results.
+    macro_weights : ndarray, optional
+        Weights (criterion,) where the estimate is the mean over criteria.
+
+    Returns
+    -------
+    dict
+        ``se``, ``interval`` and ``unseen``, each after the name and an underscore; the last says where the
+        ends are a bound on what was not seen.
+    """
+    unseen = np.zeros(value.shape, dtype=bool)
     if sampling.of(name) == "wilson":
-        ends = _wilson(value, se, _denominator(name, table, value.shape), sampling.level)
-    else:
-        ends = delta_interval(
-            value,
-            np.where(se > 0, se, np.nan),
-            sampling.level,
-            transform=transform(name),
-            degrees=np.asarray(n_units) - 1,
-        )
-    return {f"{name}_se": se, f"{name}_interval": _bounds(ends)}
+        ends = _wilson(value, se, _units_of_share(name, table, value.shape, n_units), sampling.level)
+        return {f"{name}_se": se, f"{name}_interval": _bounds(ends), f"{name}_unseen": unseen}
+    ends = delta_interval(
+        value, np.where(se > 0, se, np.nan), sampling.level, transform=transform(name), degrees=n_units - 1
+    )
+    other = ends
+    if name in PROPORTIONS:
+        unseen |= np.isfinite(value) & (se == 0) & (n_units > 0)
+        if unseen.any():
+            other = _wilson(value, se, _units_of_share(name, table, value.shape, n_units), sampling.level)
+    elif statistic.unseen is not None:
+        other, alike = _bound(statistic, value, table, n_units, macro_weights, sampling.level)
+        unseen |= np.isfinite(value) & alike & (n_units > 0)
+    ends = Interval(*(np.where(unseen, b, a) for a, b in zip(ends, other, strict=True)))
+    return {f"{name}_se": se, f"{name}_interval": _bounds(ends), f"{name}_unseen": unseen}
+
+
+def _bound(
+    statistic: OfTable,
+    value: Floats,
+    table: Ints,
+    n_units: npt.NDArray[Any],
+    macro_weights: Floats | None,
+    level: float,
+) -> tuple[Interval, Bools]:
+    """Ends with the units that the sample may have missed, and where nothing in the sample disagrees."""
+    assert statistic.unseen is not None
+    holds, units = statistic.unseen(table)
+    pairs = table.sum((-2, -1))
+    each = np.divide(pairs, n_units, out=np.zeros(pairs.shape), where=np.asarray(n_units) > 0)
+    amount = unseen_units(level) * each[..., None, None]
+    moved = [statistic.value(table + amount * unit)[0] for unit in units]
+    if macro_weights is not None:
+        defined = statistic.value(table)[1] == 0
+        weight = macro_weights[:, None, None, None] * defined
+        portion = share(weight, weight.sum(-4, keepdims=True))
+        moved = [np.where(defined, portion * one, 0.0).sum(-4, keepdims=True) for one in moved]
+        holds = np.asarray(holds.all(-4, keepdims=True))
+    every = np.stack([value, *moved])
+    return Interval(every.min(0), every.max(0)), holds
 
 
 def _bounds(ends: Interval) -> Floats:
     return np.stack([np.asarray(ends.lower), np.asarray(ends.upper)], axis=-1)
 
 
-def _denominator(name: str, table: Ints, shape: tuple[int, ...]) -> Floats:
-    """Pairs that a share is a share of."""
+def _units_of_share(name: str, table: Ints, shape: tuple[int, ...], n_units: npt.NDArray[Any]) -> Floats:
+    """Sampling units that a share is a share of: as many as the same part of the pairs."""
     if name == "precision":
-        total = table[..., 1].sum(-1)
+        part = table[..., 1].sum(-1)
     elif name == "accuracy":
-        total = table.sum((-2, -1))
+        part = table.sum((-2, -1))
     else:
-        total = table[..., int(name == "recall"), :].sum(-1)
-    return np.asarray(total if total.shape == shape else total.sum(-4, keepdims=True), dtype=np.float64)
+        part = table[..., int(name == "recall"), :].sum(-1)
+    total = table.sum((-2, -1))
+    if total.shape != shape:
+        part, total = part.sum(-4, keepdims=True), total.sum(-4, keepdims=True)
+    return np.asarray(np.divide(part * n_units, total, out=np.zeros(shape), where=total > 0))
 
 
 def _wilson(value: Floats, se: Floats, n: Floats, level: float) -> Interval:
-    """Wilson interval at the effective number of pairs ``p (1 - p) / se^2``: n itself for simple samples."""
+    """Wilson interval at the effective number of pairs ``p (1 - p) / se^2``: n itself for simple samples.
+
+    Where all pairs are alike there is no standard error to tell, and each of the n units counts once.
+    """
     spread = value * (1 - value)
     effective = np.divide(spread, se**2, out=n.copy(), where=(se > 0) & (spread > 0))
     usable = ~np.isnan(value) & (effective > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,27 @@ import numpy.typing as npt
 from xjudge.columns import criterion_weights
 from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import agreement_weights, texts
-from xjudge.labelled._estimate import coefficient
+from xjudge.labelled._estimate import OfTable, coefficient
 from xjudge.labelled._intervals import Intervals
+from xjudge.labelled._level import few, interval_reasons, rare_and_apart
 from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
 
-__all__ = ["Weights", "averaged", "evaluated", "sampling_attrs", "weight_matrices"]
+__all__ = [
+    "Tables",
+    "Weights",
+    "averaged",
+    "evaluated",
+    "matrix_of",
+    "sampling_attrs",
+    "weight_matrices",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int8]
 Weights = Mapping[str, Floats | None]
 """Agreement weights by the name of the costs; one nameless entry where the result has no dim ``costs``."""
 
@@ -38,22 +48,132 @@ def sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
     return asked
 
 
+def matrix_of(weights: Any, costs: Any, plan: Plan) -> Floats | None:
+    """Agreement weights of one protocol; none are taken where its scale has numbers instead of categories."""
+    if plan.scores is None:
+        return agreement_weights(weights, costs, plan.scale, plan.outcomes)
+    if weights is not None or costs is not None:
+        raise ProtocolError(
+            f"`weights` and `costs` are of categories, and under {plan.resolved.protocol!r} the scale is "
+            f"{plan.scale!r}."
+        )
+    return None
+
+
 def weight_matrices(weights: Any, costs: Any, plan: Plan) -> Weights:
-    """Agreement weights of one protocol; none are taken where its scale has scores instead of categories."""
-    if plan.scores is not None:
-        if weights is not None or costs is not None:
-            raise ProtocolError(
-                f"`weights` and `costs` are of categories, and under {plan.resolved.protocol!r} the scale is "
-                f"{plan.scale!r}."
-            )
-        return {"": None}
-    if not isinstance(costs, Mapping):
-        return {"": agreement_weights(weights, costs, plan.scale, plan.outcomes)}
+    """Agreement weights of one protocol, by the name of the costs where they are a mapping."""
+    if not isinstance(costs, Mapping) or plan.scores is not None:
+        return {"": matrix_of(weights, costs, plan)}
     if not costs:
         raise ProtocolError("`costs` is an empty mapping; name at least one cost matrix.")
-    return {
-        str(name): agreement_weights(weights, one, plan.scale, plan.outcomes) for name, one in costs.items()
-    }
+    return {str(name): matrix_of(weights, one, plan) for name, one in costs.items()}
+
+
+class Tables:
+    """What the pass counted for one protocol, as statistics are evaluated on it.
+
+    Parameters
+    ----------
+    counting : Pass
+    plan : Plan
+    counted : list
+        What the pass counted.
+
+    Attributes
+    ----------
+    raw, table, apart : ndarray
+        Raw tables and tables of the protocol (..., criterion, other, A, B, L, R): criteria summed under
+        ``"micro"``, and never summed.
+    n, n_items, n_eligible, totals : ndarray
+        Counts (..., criterion or 1, other, A, B): pairs, items with a pair, eligible pairs, and all cases.
+    """
+
+    def __init__(self, counting: Pass, plan: Plan, counted: list[Any]) -> None:
+        self.counting, self.plan, self.counted = counting, plan, counted
+        self.macro = plan.aggregate == "macro"
+        raw, items = counting.raw(plan, counted), counting.items(plan, counted)
+        self.apart = plan.collapse(raw)
+        self.raw = raw.sum(-6, keepdims=True) if plan.aggregate == "micro" else raw
+        self.table = plan.collapse(self.raw)
+        self._pairs, self._eligible = self.table.sum((-2, -1)), plan.eligible(self.raw)
+        self.n, self.n_eligible = self.over_criteria(self._pairs), self.over_criteria(self._eligible)
+        self.n_items = self.n if items is None else items
+        self.totals = self.over_criteria(self.raw.sum((-2, -1)))
+
+    def over_criteria(self, counts: Ints) -> Ints:
+        """Counts (..., criterion, other, A, B), summed where criteria are averaged."""
+        return counts.sum(-4, keepdims=True) if self.macro else counts
+
+    def on_dims(self, array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
+        """An array (..., criterion or 1, other, A, B, *trailing) on the dims of the result."""
+        counting = self.counting
+        return placed(
+            counting.view, counting.sides, array, criterion=self.plan.per_criterion, trailing=trailing
+        )
+
+    def counts(self) -> dict[str, npt.NDArray[Any]]:
+        """What every result says of its size, on the result's dims."""
+        out = {name: self.on_dims(getattr(self, name)) for name in ("n", "n_items", "n_eligible")}
+        return out | {"coverage": share(out["n"], out["n_eligible"])}
+
+    def settled(self, value: Floats, reason: Codes, min_overlap: int = 1) -> tuple[Floats, Codes, Ints]:
+        """Values that stand, NaN for the others, with reasons and the criteria they include.
+
+        From values (..., criterion, other, A, B) by criterion, which are averaged where the protocol says so.
+        """
+        sides = self.counting.sides
+        reason = np.where(self._eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
+        thin = (reason == 0) & (self._pairs < min_overlap)
+        reason = np.where(thin, np.int8(Reason.BELOW_MIN_OVERLAP), reason)
+        n_included = (reason == 0).astype(np.int64)
+        if self.macro:
+            weights = criterion_weights(self.counting.view, self.plan.resolved.protocol)
+            value, reason, n_included = averaged(weights, value, reason)
+        if sides.kind == "raters":
+            same = np.array(sides.left)[:, None] == np.array(sides.right)
+            reason = np.where(same, np.int8(Reason.SAME_RATER), reason)
+        return np.where(reason == 0, value, np.nan), reason, n_included
+
+    def sampled(
+        self,
+        intervals: Intervals,
+        values: Mapping[str, Floats],
+        reasons: Mapping[str, Codes],
+        statistics: Mapping[str, OfTable],
+        numbers: Numbers | None = None,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Standard errors, ends, and why an end is missing or to be read with care (codes)."""
+        none = np.zeros(self.n.shape, dtype=np.int8)
+        found: dict[str, npt.NDArray[Any]]
+        if numbers is not None:
+            found = {**numbers.sampled(self.counted, values, self.n_items)}
+            for name, reason in reasons.items():
+                ends = found[f"{name}_interval"]
+                found[f"{name}_interval_reason"] = interval_reasons(reason, ends, self.n_items, none, none)
+            return found
+        n_units = intervals.n_units(self.plan, self.counted, self.n_items, self.n)
+        of_units = intervals.of(self.plan, self.counted, values, self.apart, statistics, n_units, self.totals)
+        found = {**of_units}
+        for name, reason in reasons.items():
+            ends, unseen = found[f"{name}_interval"], found.pop(f"{name}_unseen")
+            rare, apart = rare_and_apart(self._two_sided(statistics[name]), n_units)
+            level = few(statistics[name].name, rare, apart, pooled=self.n > n_units)
+            found[f"{name}_interval_reason"] = interval_reasons(reason, ends, n_units, level, unseen)
+        return found
+
+    def _two_sided(self, statistic: OfTable) -> list[npt.NDArray[Any]]:
+        """Tables (..., criterion or 1, other, A, B, part, L, L) behind a statistic."""
+        if self.macro:
+            return [np.expand_dims(np.moveaxis(one, -6, -3), -7) for one in statistic.sides(self.table)]
+        return [one[..., None, :, :] for one in statistic.sides(self.table)]
+
+    def named(self, found: Mapping[str, npt.NDArray[Any]], trailing: int = 0) -> dict[str, npt.NDArray[Any]]:
+        """What :meth:`sampled` gave, on the result's dims and with reasons as text."""
+        out = {}
+        for name, array in found.items():
+            placed_array = self.on_dims(array, trailing + int(name.endswith("_interval")))
+            out[name] = texts(placed_array) if name.endswith("_reason") else placed_array
+        return out
 
 
 def evaluated(
@@ -68,129 +188,63 @@ def evaluated(
     numbers: Numbers | None = None,
 ) -> dict[str, Any]:
     """Values, reasons and counts of one protocol; its statistics are of ``numbers`` on a continuous scale."""
-    counting = intervals.counting
-    view, sides = counting.view, counting.sides
-    raw, items = counting.raw(plan, counted), counting.items(plan, counted)
-    apart = plan.collapse(raw)
-    if plan.aggregate == "micro":
-        raw = raw.sum(-6, keepdims=True)
-    averaged = plan.aggregate == "macro"
-    table, eligible = plan.collapse(raw), plan.eligible(raw)
-    used = table.sum((-2, -1))
-
-    def over_criteria(counts: Ints) -> Ints:
-        return counts.sum(-4, keepdims=True) if averaged else counts
-
-    def on_dims(array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
-        return placed(view, sides, array, criterion=plan.per_criterion, trailing=trailing)
-
-    out: dict[str, npt.NDArray[Any]] = {}
-    estimates: dict[str, Floats] = {}
-    included = []
+    tables = Tables(intervals.counting, plan, counted)
     in_numbers = {} if numbers is None else numbers.evaluated(counted)
-
-    def of(name: str, matrix: Floats | None) -> tuple[Floats, npt.NDArray[np.int8]]:
-        if name in in_numbers:
-            return in_numbers[name]
-        return coefficient(name, matrix, plan.scale.scores).value(table)
-
+    of_costs: list[dict[str, tuple[Floats, Codes, Ints]]] = []
+    sampled: list[dict[str, npt.NDArray[Any]]] = []
+    for matrix in weights.values():
+        statistics = {name: coefficient(name, matrix, plan.scale.scores) for name in names}
+        found = {}
+        for name, statistic in statistics.items():
+            value, reason = in_numbers[name] if name in in_numbers else statistic.value(tables.table)
+            found[name] = tables.settled(value, reason, min_overlap)
+        of_costs.append(found)
+        if intervals.sampling.method is not None:
+            values = {name: value for name, (value, _, _) in found.items()}
+            reasons = {name: reason for name, (_, reason, _) in found.items()}
+            sampled.append(tables.sampled(intervals, values, reasons, statistics, numbers))
+    by_costs = int("" not in weights)
+    out: dict[str, Any] = {}
+    included = []
     for name in names:
-        value, reason, n_included = _value(
-            counting, plan, name, weights, of=of, used=used, eligible=eligible, min_overlap=min_overlap
-        )
-        by_costs = value.ndim - used.ndim
-        estimates[name] = np.where(reason == 0, value, np.nan)
-        out[name] = on_dims(estimates[name], by_costs)
-        out[f"{name}_reason"] = texts(on_dims(reason, by_costs))
-        included.append(on_dims(n_included, by_costs))
-    n_items = over_criteria(used) if items is None else items
-    if intervals.sampling.method is not None and numbers is not None:
-        found = numbers.sampled(counted, estimates, n_items)
-        out |= {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found.items()}
-    elif intervals.sampling.method is not None:
-        totals = over_criteria(raw.sum((-2, -1)))
-        out |= _sampled(intervals, plan, counted, names, estimates, apart, weights, n_items, totals, on_dims)
-    out["n"] = on_dims(over_criteria(used))
-    out["n_items"] = on_dims(n_items)
-    out["n_eligible"] = on_dims(over_criteria(eligible))
-    out["coverage"] = share(out["n"], out["n_eligible"])
-    changed = counting.changed(plan, counted)
-    if changed is not None:
-        changed = changed if plan.aggregate is None else changed.sum(-4, keepdims=True)
-        each_pair = (*changed.shape[:-2], *used.shape[-2:])
-        out["n_extraction_changed"] = on_dims(np.broadcast_to(changed, each_pair))
-    if sides.kind == "majority":
-        out["n_reference_ties"] = on_dims(over_criteria(raw[..., plan.tied, :].sum(-1)))
-    if plan.scale.kind == "binary":
-        cells = table.sum(-6, keepdims=True) if averaged else table
-        total = cells.sum((-2, -1))
-        out["rate_reference"] = on_dims(share(cells[..., 1, :].sum(-1), total))
-        out["rate_rater"] = on_dims(share(cells[..., :, 1].sum(-1), total))
+        parts = zip(*(found[name] for found in of_costs), strict=True)
+        value, reason, n_included = (_beside(part, by_costs) for part in parts)
+        out[name] = tables.on_dims(value, by_costs)
+        out[f"{name}_reason"] = texts(tables.on_dims(reason, by_costs))
+        included.append(tables.on_dims(n_included, by_costs))
+    for name in sampled[0] if sampled else ():
+        array = _beside([one[name] for one in sampled], by_costs, before=int(name.endswith("_interval")))
+        out |= tables.named({name: array}, by_costs)
+    out |= tables.counts() | _of_the_protocol(tables)
     if macro:
-        out["n_criteria"] = np.full_like(out["n"], table.shape[-6])
+        out["n_criteria"] = np.full_like(out["n"], tables.table.shape[-6])
         out["n_criteria_included"] = np.stack(included, axis=-1)
     return out
 
 
-def _sampled(
-    intervals: Intervals,
-    plan: Plan,
-    counted: list[Any],
-    names: Sequence[str],
-    estimates: Mapping[str, Floats],
-    apart: Ints,
-    weights: Weights,
-    n_items: Ints,
-    totals: Ints,
-    on_dims: Callable[[npt.NDArray[Any], int], npt.NDArray[Any]],
-) -> dict[str, Floats]:
-    """Standard errors and intervals on the result's dims; along the costs too where they have names."""
-    found = []
-    for position, matrix in enumerate(weights.values()):
-        own = {name: estimates[name] if "" in weights else estimates[name][..., position] for name in names}
-        statistics = {name: coefficient(name, matrix, plan.scale.scores) for name in names}
-        found.append(intervals.of(plan, counted, own, apart, statistics, n_items, totals))
-    if "" in weights:
-        return {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found[0].items()}
-    out = {}
-    for name in found[0]:
-        bound = int(name.endswith("_interval"))
-        out[name] = on_dims(np.stack([one[name] for one in found], axis=-1 - bound), 1 + bound)
+def _beside(parts: Sequence[npt.NDArray[Any]], by_costs: int, before: int = 0) -> npt.NDArray[Any]:
+    """Along the costs where they have names, before so many last axes; otherwise the only part."""
+    return np.stack(parts, axis=-1 - before) if by_costs else parts[0]
+
+
+def _of_the_protocol(tables: Tables) -> dict[str, npt.NDArray[Any]]:
+    """Counts and rates that exist under some protocols, scales and references only."""
+    counting, plan, counted = tables.counting, tables.plan, tables.counted
+    out: dict[str, npt.NDArray[Any]] = {}
+    changed = counting.changed(plan, counted)
+    if changed is not None:
+        changed = changed if plan.aggregate is None else changed.sum(-4, keepdims=True)
+        each_pair = (*changed.shape[:-2], *tables.n.shape[-2:])
+        out["n_extraction_changed"] = tables.on_dims(np.broadcast_to(changed, each_pair))
+    if counting.sides.kind == "majority":
+        ties = tables.raw[..., plan.tied, :].sum(-1)
+        out["n_reference_ties"] = tables.on_dims(tables.over_criteria(ties))
+    if plan.scale.kind == "binary":
+        cells = tables.table.sum(-6, keepdims=True) if tables.macro else tables.table
+        total = cells.sum((-2, -1))
+        out["rate_reference"] = tables.on_dims(share(cells[..., 1, :].sum(-1), total))
+        out["rate_rater"] = tables.on_dims(share(cells[..., :, 1].sum(-1), total))
     return out
-
-
-def _value(
-    counting: Pass,
-    plan: Plan,
-    name: str,
-    weights: Weights,
-    *,
-    of: Callable[[str, Floats | None], tuple[Floats, npt.NDArray[np.int8]]],
-    used: Ints,
-    eligible: Ints,
-    min_overlap: int,
-) -> tuple[Floats, npt.NDArray[np.int8], Ints]:
-    """One statistic, its reasons, and the criteria it includes; with a last axis where costs have names."""
-    view, sides = counting.view, counting.sides
-    found = []
-    for matrix in weights.values():
-        value, reason = of(name, matrix)
-        reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
-        thin = (reason == 0) & (used < min_overlap)
-        reason = np.where(thin, np.int8(Reason.BELOW_MIN_OVERLAP), reason)
-        n_included = (reason == 0).astype(np.int64)
-        if plan.aggregate == "macro":
-            value, reason, n_included = averaged(
-                criterion_weights(view, plan.resolved.protocol), value, reason
-            )
-        if sides.kind == "raters":
-            same = np.array(sides.left)[:, None] == np.array(sides.right)
-            reason = np.where(same, np.int8(Reason.SAME_RATER), reason)
-        found.append((value, reason, n_included))
-    if "" in weights:
-        return found[0]
-    value, reason, n_included = (np.stack(parts, axis=-1) for parts in zip(*found, strict=True))
-    return value, reason, n_included
 
 
 def averaged(

@@ -132,15 +132,15 @@ class Intervals:
         statistics : mapping
             What each name stands for.
         n_units : ndarray
-            Items behind each estimate, for the degrees of freedom.
+            Sampling units behind each estimate (:meth:`n_units`), for the degrees of freedom.
         totals : ndarray
             All items (or decisions) that may be drawn, with a pair or without.
 
         Returns
         -------
         dict
-            By ``(name, "se" | "interval" | "undefined")`` joined with an underscore; the last axis of
-            ``interval`` is the bound.
+            By ``(name, "se" | "interval" | "unseen" | "undefined")`` joined with an underscore; the last axis
+            of ``interval`` is the bound, and ``unseen`` says where it bounds what was not seen.
         """
         table = apart.sum(-6, keepdims=True) if plan.aggregate == "micro" else apart
         source = self._source(plan)
@@ -154,9 +154,33 @@ class Intervals:
                     else (table * slope**2).sum((-2, -1))
                 )
                 se = np.sqrt(np.where(np.isnan(value), np.nan, np.maximum(square, 0)))
-                out |= from_standard_error(self.sampling, name, value, se, table, n_units)
+                out |= from_standard_error(
+                    self.sampling,
+                    name,
+                    statistics[name],
+                    value,
+                    se,
+                    table,
+                    n_units,
+                    self._macro_weights(plan),
+                )
             return out
         return self._by_units(plan, counted, values, apart, statistics, totals)
+
+    def n_units(self, plan: Plan, counted: list[Any], n_items: Ints, pairs: Ints) -> Ints:
+        """Sampling units behind each estimate (..., criterion or 1, other, A, B).
+
+        Items with a pair as a rule, clusters with a pair where those are drawn, pairs where decisions are.
+        """
+        if self.sampling.method is None or self._source(plan) not in ("clusters", "cells"):
+            return n_items
+        if self._source(plan) == "cells":
+            return pairs if self.sampling.resample == "decisions" else n_items
+        held = np.asarray(self._counted(plan, counted))  # (..., cluster, other, A, B, D)
+        some = held.reshape((*held.shape[:-1], -1, plan.n_left * plan.n_right)).any(-1)
+        if plan.aggregate is not None:
+            some = some.any(-1, keepdims=True)
+        return np.asarray(np.moveaxis(some.sum(-5), -1, -4))
 
     def _square(self, plan: Plan, counted: list[Any], slope: Floats) -> Floats:
         """Sum over items of the squared influence, from second moments."""
@@ -206,6 +230,7 @@ class Intervals:
         ends = ("se", "undefined") if self.sampling.resamples else ("se",)
         out = {f"{name}_{end}": np.full(shape, np.nan) for name in values for end in ends}
         out |= {f"{name}_interval": np.full((*shape, 2), np.nan) for name in values}
+        out |= {f"{name}_unseen": np.zeros(shape, dtype=bool) for name in values}
         for at, estimate, rows, multiplicities in self._estimates(
             plan, counted, values, apart, statistics, totals
         ):

@@ -115,7 +115,11 @@ def _own_axis(n_categories: int) -> tuple[int, ...]:
 
 
 def _category(said: Category, resolved: Resolved, scale: Scale) -> int:
-    """Code of a category of the protocol, or of the data through the scale map."""
+    """Code of a category of the protocol, or of the data through the scale map; 0 of a number (answered)."""
+    if scale.kind == "continuous":
+        if isinstance(said, str) or not np.isfinite(said):
+            raise ProtocolError(f"`xj.constant({said!r})`: on {scale!r} a baseline says a finite number.")
+        return 0
     code = scale.find(said)
     if code is None and (place := resolved.raw.find(said)) is not None:
         code = resolved.targets[place]
@@ -160,11 +164,10 @@ class Pass(Labels):
         columns = self.columns_of(resolved)
         name, scale, targets = columns.name, columns.scale, columns.targets
         left, left_targets, right, right_targets = name, targets, name, targets
-        if columns.scores is not None and (self.sides.kind == "majority" or self.sides.pairs):
-            what = "A majority reference" if self.sides.kind == "majority" else "This comparison"
+        if columns.scores is not None and self.sides.kind == "majority":
             raise ProtocolError(
-                f"{what} needs categories, and under {resolved.protocol!r} the scale is {scale!r}. Take "
-                "reference='each' or 'pooled' and xj.agreement."
+                f"A majority reference needs categories, and under {resolved.protocol!r} the scale is "
+                f"{scale!r}. Take reference='each' or 'pooled'."
             )
         if self.sides.kind == "majority":
             left = self._once(("majority", name, targets), self._majority(name, targets))

@@ -18,6 +18,7 @@ from xjudge.labelled._common import (
 )
 from xjudge.labelled._evaluation import evaluated, sampling_attrs, weight_matrices
 from xjudge.labelled._intervals import Intervals
+from xjudge.labelled._level import warn_intervals
 from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
@@ -381,7 +382,8 @@ def _agreement(
     ends: dict[str, tuple[str, ...]] = {"n_criteria_included": ("statistic",)}
     by_costs = isinstance(costs, Mapping)
     if by_costs:
-        ends |= {name + end: ("costs",) for name in names for end in ("", "_reason", "_se", "_undefined")}
+        each = ("", "_reason", "_se", "_undefined", "_interval_reason")
+        ends |= {name + end: ("costs",) for name in names for end in each}
         ends["n_criteria_included"] = ("costs", "statistic")
     ends |= {f"{name}_interval": (*ends.get(name, ()), "bound") for name in names}
     lead = ["protocol"] if many else []
@@ -418,6 +420,7 @@ def _agreement(
     warn_recoded(resolved)
     if compute or not view.lazy:
         warn_undefined(result, names)
+        warn_intervals(result, names)
     return result
 
 

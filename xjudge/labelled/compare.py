@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError, Reason, StructureError, listing
-from xjudge.labelled._common import agreement_weights, chosen_statistics, texts, warn_recoded, warn_undefined
-from xjudge.labelled._estimate import OfTable, coefficient
-from xjudge.labelled._evaluation import averaged, sampling_attrs
+from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.labelled._common import chosen_statistics, texts, warn_recoded, warn_undefined
+from xjudge.labelled._evaluation import Tables, matrix_of, sampling_attrs
 from xjudge.labelled._intervals import Intervals
-from xjudge.labelled._pass import Pass, Plan
-from xjudge.labelled._results import named_result, placed, result_attrs, share
+from xjudge.labelled._level import warn_intervals
+from xjudge.labelled._numbers import Numbers
+from xjudge.labelled._pass import Pass
+from xjudge.labelled._results import named_result, result_attrs
 from xjudge.labelled._sampling import Sampling
 from xjudge.labelled._sides import Sides, told_apart
+from xjudge.labelled._two_judges import discordant, statistics_of_two
 from xjudge.protocol import Protocol
-from xjudge.scale import Category, Scale, plain_category
-from xjudge.statistics.resample import benjamini_yekutieli, holm, mcnemar_exact
+from xjudge.scale import Category, plain_category
 from xjudge.view import View
 
 __all__ = ["Constant", "compare", "constant"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, repr=False)
 class Constant:
-    """A baseline that says one category whatever it sees; see :func:`constant`."""
+    """A baseline that says one thing whatever it sees; see :func:`constant`."""
 
     category: Category
 
@@ -47,7 +43,7 @@ def constant(category: Category) -> Constant:
     Parameters
     ----------
     category : str, int, float or bool
-        A category of the protocol, or of the data through the scale map.
+        A category of the protocol, or of the data through the scale map; a number on a continuous scale.
 
     Examples
     --------
@@ -62,7 +58,7 @@ def compare(
     a: Any,
     b: Any,
     *,
-    statistic: str | Sequence[str] = "accuracy",
+    statistic: str | Sequence[str] | None = None,
     reference: str = "each",
     weights: Any = None,
     costs: Any = None,
@@ -85,8 +81,9 @@ def compare(
     a, b : name or list of names
         Whom to compare; ``b`` may be (or contain) ``xj.constant(category)``. Lists make a dim ``pair``
         of every different two.
-    statistic : str or list of str
-        Coefficients of two raters.
+    statistic : str or list of str, optional
+        Coefficients of two raters; statistics of numbers (``"pearson"``, ``"mean_absolute_error"``, ...) on
+        scales that have them. By default accuracy, on a continuous scale the mean absolute error.
     reference : {"each", "pooled", "majority"} or name
         As in :func:`xjudge.agreement`.
     weights, costs : str or matrix, optional
@@ -103,9 +100,9 @@ def compare(
     -------
     Dataset
         Per statistic ``x``: ``x_a``, ``x_b`` and ``x_difference = x_a - x_b`` on the same ``n`` pairs, each
-        with ``_reason``, ``_se`` and ``_interval(bound)``. For accuracy ``n_only_a``, ``n_only_b`` (pairs
-        where only one agrees with the reference) and the exact ``mcnemar_p``; with several pairs of raters
-        also ``mcnemar_p_holm`` and ``mcnemar_p_by`` over all p-values of the result.
+        with ``_reason``, ``_se``, ``_interval(bound)`` and ``_interval_reason``. For accuracy ``n_only_a``,
+        ``n_only_b`` (pairs where only one agrees with the reference) and the exact ``mcnemar_p``; with
+        several pairs of raters also ``mcnemar_p_holm`` and ``mcnemar_p_by`` over all p-values of the result.
 
     Raises
     ------
@@ -114,8 +111,9 @@ def compare(
 
     Notes
     -----
-    One pass (sums) for delta intervals. McNemar's test takes pairs as independent: where criteria or
-    humans are pooled it is a description, and the interval of the difference is the inference.
+    One pass (sums) for delta intervals; on a continuous scale it holds the numbers. McNemar's test takes
+    pairs as independent: where criteria or humans are pooled it is a description, and the interval of the
+    difference is the inference.
 
     Examples
     --------
@@ -135,6 +133,8 @@ def compare(
     sampling = Sampling(interval, resample, level, n_resamples, seed)
     counting = Pass(view, [resolved], sides, by, seed)
     (plan,) = counting.plans
+    if statistic is None:
+        statistic = "accuracy" if plan.scores is None else "mean_absolute_error"
     names = chosen_statistics(statistic, [(chosen, plan.scale)])
     if sampling.method == "wilson":
         raise ProtocolError(
@@ -142,11 +142,23 @@ def compare(
         )
     sampling.check(names, [plan.aggregate])
     intervals = Intervals(counting, sampling)
-    matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
-    statistics = _statistics(names, matrix, plan.scale)
+    statistics = statistics_of_two(names, matrix_of(weights, costs, plan), plan.scale)
+    numbers = None if plan.scores is None else Numbers(counting, plan, sampling, list(statistics))
 
     def finish(counted: list[Any]) -> dict[str, Any]:
-        return _compared(intervals, plan, counted, names, statistics, many=len(pairs) > 1)
+        tables = Tables(counting, plan, counted)
+        found = {} if numbers is None else numbers.evaluated(counted)
+        out: dict[str, Any] = {}
+        values, reasons = {}, {}
+        for name, of_two in statistics.items():
+            value, reason = found[name] if found else of_two.value(tables.table)
+            values[name], reasons[name], _ = tables.settled(value, reason)
+            out[name] = tables.on_dims(values[name])
+            out[f"{name}_reason"] = texts(tables.on_dims(reasons[name]))
+        if sampling.method is not None:
+            out |= tables.named(tables.sampled(intervals, values, reasons, statistics, numbers))
+        out |= tables.counts()
+        return out | (discordant(tables, many=len(pairs) > 1) if "accuracy" in names else {})
 
     arrays = counting.run(finish, compute)
     ends: dict[str, tuple[str, ...]] = {f"{name}_interval": ("bound",) for name in statistics}
@@ -174,6 +186,7 @@ def compare(
     warn_recoded([resolved])
     if compute or not view.lazy:
         warn_undefined(result, list(statistics))
+        warn_intervals(result, list(statistics))
     return result
 
 
@@ -223,106 +236,3 @@ def _sides(view: View, reference: str, pairs: list[Pair], *, one: bool) -> Sides
         )
     dims = (("reference",) if kind == "each" else ()) + (() if one else ("pair",))
     return Sides(left, tuple(range(len(pairs))), kind, dims, tuple(pairs))
-
-
-def _statistics(names: Sequence[str], matrix: Floats | None, scale: Scale) -> dict[str, OfTable]:
-    """The two judges' statistics and their difference, of tables (..., L, L L)."""
-    out: dict[str, OfTable] = {}
-    n = scale.n_categories
-    for name in names:
-        own = coefficient(name, matrix, scale.scores)
-
-        def of(axis: int, own: OfTable = own) -> OfTable:
-            def value(table: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.int8]]:
-                return own.value(_apart(table, n).sum(axis))
-
-            def slope(table: npt.ArrayLike) -> Floats:
-                alone = np.expand_dims(own.slope(_apart(table, n).sum(axis)), axis)
-                whole = np.broadcast_to(alone, _apart(table, n).shape)
-                return whole.reshape(np.shape(table))
-
-            return OfTable(value, slope)
-
-        first, second = of(-1), of(-2)
-
-        def value(
-            table: npt.ArrayLike, first: OfTable = first, second: OfTable = second
-        ) -> tuple[Floats, npt.NDArray[np.int8]]:
-            (x, x_reason), (y, y_reason) = first.value(table), second.value(table)
-            return x - y, np.where(x_reason != 0, x_reason, y_reason)
-
-        def slope(table: npt.ArrayLike, first: OfTable = first, second: OfTable = second) -> Floats:
-            return first.slope(table) - second.slope(table)
-
-        out |= {f"{name}_a": first, f"{name}_b": second, f"{name}_difference": OfTable(value, slope)}
-    return out
-
-
-def _apart(table: npt.ArrayLike, n: int) -> npt.NDArray[Any]:
-    counts = np.asarray(table)
-    return counts.reshape((*counts.shape[:-1], n, n))
-
-
-def _compared(
-    intervals: Intervals,
-    plan: Plan,
-    counted: list[Any],
-    names: Sequence[str],
-    statistics: Mapping[str, OfTable],
-    *,
-    many: bool,
-) -> dict[str, Any]:
-    counting = intervals.counting
-    view, sides = counting.view, counting.sides
-    raw, items = counting.raw(plan, counted), counting.items(plan, counted)
-    apart = plan.collapse(raw)
-    macro = plan.aggregate == "macro"
-    if plan.aggregate == "micro":
-        raw = raw.sum(-6, keepdims=True)
-    table, eligible = plan.collapse(raw), plan.eligible(raw)
-    used = table.sum((-2, -1))
-
-    def over_criteria(counts: Ints) -> Ints:
-        return counts.sum(-4, keepdims=True) if macro else counts
-
-    def on_dims(array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
-        return placed(view, sides, array, criterion=plan.per_criterion, trailing=trailing)
-
-    out: dict[str, npt.NDArray[Any]] = {}
-    values: dict[str, Floats] = {}
-    for name, statistic in statistics.items():
-        value, reason = statistic.value(table)
-        reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
-        if macro:
-            value, reason, _ = averaged(criterion_weights(view, plan.resolved.protocol), value, reason)
-        values[name] = np.where(reason == 0, value, np.nan)
-        out[name] = on_dims(values[name])
-        out[f"{name}_reason"] = texts(on_dims(reason))
-    n_items = over_criteria(used) if items is None else items
-    if intervals.sampling.method is not None:
-        totals = over_criteria(raw.sum((-2, -1)))
-        found = intervals.of(plan, counted, values, apart, statistics, n_items, totals)
-        out |= {name: on_dims(array, int(name.endswith("_interval"))) for name, array in found.items()}
-    out["n"] = on_dims(over_criteria(used))
-    out["n_items"] = on_dims(n_items)
-    out["n_eligible"] = on_dims(over_criteria(eligible))
-    out["coverage"] = share(out["n"], out["n_eligible"])
-    if "accuracy" in names:
-        out |= _discordant(over_criteria, on_dims, table, plan.scale.n_categories, many=many)
-    return out
-
-
-def _discordant(over_criteria: Any, on_dims: Any, table: Ints, n: int, *, many: bool) -> dict[str, Any]:
-    """Pairs where one judge alone agrees with the reference, and the exact McNemar test."""
-    cells = _apart(table, n)
-    right = np.eye(n, dtype=bool)
-    hit_a, hit_b = right[:, :, None], right[:, None, :]
-    only_a = over_criteria((cells * (hit_a & ~hit_b)).sum((-3, -2, -1)))
-    only_b = over_criteria((cells * (~hit_a & hit_b)).sum((-3, -2, -1)))
-    p = on_dims(np.where(over_criteria(table.sum((-2, -1))) > 0, mcnemar_exact(only_a, only_b), np.nan))
-    out = {"n_only_a": on_dims(only_a), "n_only_b": on_dims(only_b), "mcnemar_p": p}
-    if many:
-        flat = p.ravel()
-        out["mcnemar_p_holm"] = holm(flat).reshape(p.shape)
-        out["mcnemar_p_by"] = benjamini_yekutieli(flat).reshape(p.shape)
-    return out

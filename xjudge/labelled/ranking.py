@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError, Reason
-from xjudge.labelled._common import agreement_weights, chosen_statistics, texts, warn_undefined
-from xjudge.labelled._estimate import OfTable, coefficient
-from xjudge.labelled._evaluation import averaged
+from xjudge.errors import ProtocolError
+from xjudge.labelled._common import chosen_statistics, texts, warn_undefined
+from xjudge.labelled._estimate import coefficient
+from xjudge.labelled._evaluation import Tables, matrix_of
 from xjudge.labelled._intervals import Intervals
-from xjudge.labelled._pass import Pass, Plan
-from xjudge.labelled._results import named_result, placed, result_attrs
+from xjudge.labelled._numbers import Numbers
+from xjudge.labelled._pass import Pass
+from xjudge.labelled._results import named_result, result_attrs
 from xjudge.labelled._sampling import Sampling
 from xjudge.labelled._sides import Sides, told_apart
 from xjudge.protocol import Protocol
@@ -25,11 +24,21 @@ from xjudge.view import View
 
 __all__ = ["rank"]
 
+BEST: Final = {
+    "mean_absolute_error": "least",
+    "rmse": "least",
+    "mean_error": "nearest 0",
+    "class_recall_gap": "nearest 0",
+}
+"""Which value of a statistic is best, where it is not the greatest."""
+
+_OF_NOBODY = ("lower_limit_of_agreement", "upper_limit_of_agreement")
+
 
 def rank(
     data: xr.Dataset | xr.DataArray,
     *,
-    statistic: str = "accuracy",
+    statistic: str | None = None,
     reference: str = "pooled",
     weights: Any = None,
     costs: Any = None,
@@ -48,8 +57,11 @@ def rank(
     ----------
     data : Dataset or DataArray
         A judge dataset.
-    statistic : str
-        A coefficient of two raters; the greatest value is best.
+    statistic : str, optional
+        A coefficient of two raters, or a statistic of numbers on scales that have them. By default accuracy,
+        on a continuous scale the mean absolute error. The greatest value is best; of
+        ``"mean_absolute_error"`` and ``"rmse"`` the least, of ``"mean_error"`` and ``"class_recall_gap"`` the
+        one nearest 0. The attribute ``best`` says which.
     reference : {"pooled", "each", "majority"} or name
         As in :func:`xjudge.agreement`.
     weights, costs, protocol, by, judges, humans
@@ -65,12 +77,14 @@ def rank(
     -------
     Dataset
         ``x`` with ``x_reason``, ``rank`` (1 is best; equal values share the best rank; 0 where undefined),
-        ``p_best``: the share of resamples in which the judge has the greatest value, ties shared equally.
+        ``p_best``: the share of resamples in which the judge has the best value, ties shared equally; ``n``
+        pairs used.
 
     Raises
     ------
     ProtocolError
-        More than one statistic; too many distinct items to resample.
+        More than one statistic, or one that ranks nobody (limits of agreement); too many distinct items to
+        resample.
 
     Notes
     -----
@@ -85,7 +99,7 @@ def rank(
     >>> str(ranked["rater"].values[ranked["rank"] == 1][0])
     'orion-large'
     """
-    if not isinstance(statistic, str):
+    if not isinstance(statistic, str | None):
         raise ProtocolError(f"`rank` takes one statistic; got {statistic!r}.")
     if resample not in ("items", "clusters"):
         raise ProtocolError(f"`rank` resamples 'items' or 'clusters'; got {resample!r}.")
@@ -96,17 +110,35 @@ def rank(
     sampling = Sampling("percentile", resample, 0.95, n_resamples, seed)
     counting = Pass(view, [resolved], sides, by, seed)
     (plan,) = counting.plans
-    if plan.scores is not None:
-        raise ProtocolError(
-            f"`rank` needs categories, and under {chosen!r} the scale is {plan.scale!r}; see xj.agreement."
-        )
-    (name,) = chosen_statistics(statistic, [(chosen, plan.scale)])
+    if statistic is None:
+        statistic = "accuracy" if plan.scores is None else "mean_absolute_error"
+    name, *more = chosen_statistics(statistic, [(chosen, plan.scale)])
+    if more or name in _OF_NOBODY:
+        raise ProtocolError(f"`rank` needs a statistic with a best value; {statistic!r} has none.")
     intervals = Intervals(counting, sampling, joint=True)
-    matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
-    known = {name: coefficient(name, matrix, plan.scale.scores)}
+    known = {name: coefficient(name, matrix_of(weights, costs, plan), plan.scale.scores)}
+    numbers = None if plan.scores is None else Numbers(counting, plan, sampling, [name])
 
     def finish(counted: list[Any]) -> dict[str, Any]:
-        return _ranked(intervals, plan, counted, name, known)
+        tables = Tables(counting, plan, counted)
+        found = known[name].value(tables.table) if numbers is None else numbers.evaluated(counted)[name]
+        value, reason, _ = tables.settled(*found)
+        if numbers is None:
+            drawn = intervals.replicates(plan, counted, {name: value}, tables.apart, known, tables.totals)
+        else:
+            drawn = numbers.replicates(counted, {name: value})
+        goodness, replicates = _goodness(name, value), _goodness(name, drawn[name])
+        never = np.isnan(replicates).all(0)
+        best = probability_best(np.where(never, -np.inf, replicates), axis=-1)
+        greater = goodness[..., None, :] > goodness[..., :, None]
+        out = {
+            name: value,
+            "rank": np.where(reason == 0, 1 + greater.sum(-1), 0),
+            "p_best": np.where(never, np.nan, best),
+            "n": tables.n,
+        }
+        placed = {word: tables.on_dims(array) for word, array in out.items()}
+        return placed | {f"{name}_reason": texts(tables.on_dims(reason))}
 
     arrays = counting.run(finish, compute)
     result = named_result(view, sides, counting.cases, arrays, criterion=plan.per_criterion)
@@ -117,6 +149,7 @@ def rank(
         protocol=chosen,
         by=by,
         statistic=name,
+        best=BEST.get(name, "greatest"),
         weights=weights,
         costs=costs,
         resample=resample,
@@ -129,37 +162,9 @@ def rank(
     return result
 
 
-def _ranked(
-    intervals: Intervals, plan: Plan, counted: list[Any], name: str, known: Mapping[str, OfTable]
-) -> dict[str, Any]:
-    counting = intervals.counting
-    raw = counting.raw(plan, counted)
-    apart = plan.collapse(raw)
-    macro = plan.aggregate == "macro"
-    if plan.aggregate == "micro":
-        raw = raw.sum(-6, keepdims=True)
-    table = plan.collapse(raw)
-    value, reason = known[name].value(table)
-    reason = np.where(plan.eligible(raw) == 0, np.int8(Reason.NO_OVERLAP), reason)
-    totals = raw.sum((-2, -1))
-    used = table.sum((-2, -1))
-    if macro:
-        weights = criterion_weights(counting.view, plan.resolved.protocol)
-        value, reason, _ = averaged(weights, value, reason)
-        totals, used = totals.sum(-4, keepdims=True), used.sum(-4, keepdims=True)
-    values = {name: np.where(reason == 0, value, np.nan)}
-    drawn = intervals.replicates(plan, counted, values, apart, known, totals)[name]
-    never = np.isnan(drawn).all(0)
-    best = probability_best(np.where(never, -np.inf, drawn), axis=-1)
-    greater = values[name][..., None, :] > values[name][..., :, None]
-
-    def on_dims(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return placed(counting.view, counting.sides, array, criterion=plan.per_criterion)
-
-    return {
-        name: on_dims(values[name]),
-        f"{name}_reason": texts(on_dims(reason)),
-        "rank": on_dims(np.where(reason == 0, 1 + greater.sum(-1), 0)),
-        "p_best": on_dims(np.where(never, np.nan, best)),
-        "n": on_dims(used),
-    }
+def _goodness(name: str, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Values so turned that the greatest is best."""
+    best = BEST.get(name, "greatest")
+    if best == "greatest":
+        return value
+    return -value if best == "least" else -np.abs(value)

@@ -55,7 +55,7 @@ def spread(result: xr.Dataset) -> xr.Dataset:
         raise StructureError("`spread` takes what xj.sweep returned (dim `protocol`).")
     choices = [name for name in CHOICES if len(set(result[name].values.tolist())) > 1]
     variables: dict[str, Any] = {}
-    for name in [str(n) for n in result.data_vars if f"{n}_reason" in result]:
+    for name in _estimates(result):
         array = result[name].transpose("protocol", ...)
         dims = array.dims[1:]
         values = np.asarray(array.values, dtype=np.float64)
@@ -75,6 +75,12 @@ def spread(result: xr.Dataset) -> xr.Dataset:
     kept = {n: v for n, v in coords.items() if n != "statistic"}
     attrs = {"verb": "spread", "protocols": result.attrs["protocols"], "xjudge_version": version()}
     return xr.Dataset(variables, coords=kept, attrs=flat_attrs(attrs))
+
+
+def _estimates(result: xr.Dataset) -> list[str]:
+    """Names of the estimates: what has a reason and is not the interval of another."""
+    named = [str(name) for name in result.data_vars if f"{name}_reason" in result]
+    return [name for name in named if not name.endswith("_interval")]
 
 
 def _ends(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -140,7 +146,7 @@ def mean_pairwise(result: xr.Dataset) -> xr.Dataset:
     n = result.sizes["rater_a"]
     upper = xr.DataArray(np.triu(np.ones((n, n), dtype=bool), 1), dims=("rater_a", "rater_b"))
     variables: dict[str, Any] = {}
-    for name in [str(v) for v in result.data_vars if f"{v}_reason" in result]:
+    for name in _estimates(result):
         values = result[name].where(upper)
         variables[name] = values.mean(("rater_a", "rater_b"), skipna=True)
         variables[f"{name}_n_pairs_included"] = values.notnull().sum(("rater_a", "rater_b"))
