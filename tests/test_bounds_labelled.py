@@ -20,7 +20,12 @@ from labels import BINARY, dataset, random_codes
 from shared import SHARED, needs_shared, oracle
 
 import xjudge as xj
-from xjudge.statistics.bounds import sharp_bounds, unresolved_table
+from xjudge.statistics.bounds import (
+    category_breakdown,
+    category_range_at_share,
+    sharp_bounds,
+    unresolved_table,
+)
 
 Codes = npt.NDArray[Any]
 MICRO = xj.Protocol(aggregate="micro")
@@ -517,16 +522,17 @@ def test_a_criterion_without_covered_cases_is_not_left_out_of_a_macro_average() 
 
 def test_intervals_contain_the_range_and_narrow_with_more_items(ds: xr.Dataset) -> None:
     for reference in ("each", "pooled", "majority"):
-        few = quiet(xj.coverage_bounds, ds, reference=reference, protocol=MICRO, n_resamples=400)
+        few = quiet(xj.coverage_bounds, ds, reference=reference, protocol=MICRO, n_resamples=1500)
         more = xr.concat([ds] * 9, "item").assign_coords(item=np.arange(9 * ds.sizes["item"]))
-        many = quiet(xj.coverage_bounds, more, reference=reference, protocol=MICRO, n_resamples=400)
+        many = quiet(xj.coverage_bounds, more, reference=reference, protocol=MICRO, n_resamples=1500)
         for kind in ("range_interval", "value_interval"):
             lower, upper = (few[f"accuracy_{kind}"].sel(bound=b) for b in ("lower", "upper"))
             assert bool((lower <= few["accuracy_range"].sel(bound="lower")).all())
             assert bool((upper >= few["accuracy_range"].sel(bound="upper")).all())
             width = many[f"accuracy_{kind}"].diff("bound") - many["accuracy_range"].diff("bound")
             wide = few[f"accuracy_{kind}"].diff("bound") - few["accuracy_range"].diff("bound")
-            np.testing.assert_allclose(width / wide, 1 / 3, atol=0.08)
+            # (1.96 + 1 / sqrt(9 n)) / (1.96 + 1 / sqrt(n)) of a third, at n = 60
+            np.testing.assert_allclose(width / wide, 0.314, atol=0.08)
 
 
 def test_the_interval_of_the_range_is_that_of_resampled_tables() -> None:
@@ -550,9 +556,11 @@ def test_without_open_cases_both_intervals_are_the_usual_ones() -> None:
     codes = rng.integers(0, 2, (300, 2))
     found = quiet(xj.coverage_bounds, dataset(codes, ["human", "judge"]), n_resamples=4000)
     p = float(found["accuracy"].item())
-    half = 1.959964 * np.sqrt(p * (1 - p) / 300)
-    assert found["accuracy_value_interval"].values.ravel() == pytest.approx([p - half, p + half], abs=0.004)
-    assert found["accuracy_range_interval"].values.ravel() == pytest.approx([p - half, p + half], abs=0.01)
+    # Student's t with 299 degrees of freedom, and half a case
+    half = (1.967930 + 1 / np.sqrt(300)) * np.sqrt(p * (1 - p) / 300)
+    for kind in ("value", "range"):
+        ends = found[f"accuracy_{kind}_interval"].values.ravel()
+        assert ends == pytest.approx([p - half, p + half], abs=0.004)
 
 
 @pytest.mark.parametrize("resample", ["items", "clusters", "criteria", "items+criteria", "decisions"])
@@ -748,18 +756,56 @@ def test_refusals_of_a_scale() -> None:
     ds = dataset(random_codes(0, (9, 2), 3), ["human", "judge"], THREE)
     with pytest.raises(xj.ProtocolError, match="carries ranges of accuracy, kappa, not of 'f1'"):
         xj.coverage_bounds(ds, statistic="f1")
-    with pytest.raises(xj.ProtocolError, match="below 1 needs two categories"):
-        xj.coverage_bounds(ds, max_share=0.5)
-    with pytest.raises(xj.ProtocolError, match="tables of two categories"):
-        xj.breakdown(ds, "accuracy", 0.5)
+    with pytest.raises(xj.ProtocolError, match="carries ranges of accuracy, kappa, not of 'f1'"):
+        xj.breakdown(ds, "f1", 0.5)
     two = dataset(random_codes(0, (9, 2), 2), ["human", "judge"], xj.Scale.nominal(["x", "y"]))
     with pytest.raises(xj.ProtocolError, match="not of 'recall'"):
         xj.coverage_bounds(two, statistic=["accuracy", "recall"])
 
 
 def test_breakdown_refuses_what_is_no_table(ds: xr.Dataset) -> None:
-    with pytest.raises(xj.ProtocolError, match="tables of two categories"):
+    with pytest.raises(xj.ProtocolError, match="no meaning for a majority"):
         xj.breakdown(ds, "accuracy", 0.5, reference="majority")
+
+
+@pytest.mark.parametrize("aggregate", [None, "micro", "macro"])
+def test_shares_and_breakdown_on_three_categories(aggregate: Any, backend: Any) -> None:
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 3, (150, 1, 2))
+    codes = np.where(rng.random((150, 2, 2)) < 0.75, truth, rng.integers(0, 3, (150, 2, 2)))
+    codes[rng.random((150, 2, 2)) < 0.12] = -2
+    ds = dataset(codes, ["human", "judge"], THREE)
+    protocol = xj.Protocol(aggregate=aggregate)
+    shares = [0.0, 0.5, 1.0]
+    options = {"protocol": protocol, "statistic": ["accuracy", "kappa"], "interval": None}
+    found = quiet(xj.coverage_bounds, backend(ds), max_share=shares, **options).isel(reference=0, rater=0)
+    tables = [slow_open(codes[:, :, c]) for c in range(2)]
+    if aggregate == "micro":
+        tables = [tables[0] + tables[1]]
+    for name in ("accuracy", "kappa"):
+        ranges = [category_range_at_share(t[None], name, shares) for t in tables]
+        for end, bound in enumerate(("lower", "upper")):
+            expected = np.array([one[end] for one in ranges])
+            expected = expected.mean(0) if aggregate == "macro" else expected.squeeze()
+            got = found[f"{name}_range"].sel(bound=bound)
+            got = got.transpose("criterion", ...) if aggregate is None else got
+            np.testing.assert_allclose(got.values, expected, atol=1e-12)
+        # the claim falls where the lower end reaches it
+        middle = found[f"{name}_range"].sel(bound="lower", max_share=0.5)
+        cut = round(float(middle.mean()), 6)
+        fallen = quiet(xj.breakdown, backend(ds), name, cut, protocol=protocol).isel(reference=0, rater=0)
+        if aggregate is None:
+            each = [category_breakdown(t, name, cut).share for t in tables]
+            np.testing.assert_allclose(fallen["breakdown"], each, atol=1e-9)
+        else:
+            assert float(fallen["breakdown"]) == pytest.approx(0.5, abs=1e-4)
+
+
+def slow_open(codes: Any) -> Any:
+    table = np.zeros((4, 4), dtype=int)
+    for a, b in codes.tolist():
+        table[3 if a < 0 else a, 3 if b < 0 else b] += 1
+    return table
 
 
 @pytest.mark.parametrize("threshold", [np.nan, [], [[0.5]]])

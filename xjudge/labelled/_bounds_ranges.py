@@ -19,6 +19,7 @@ from xjudge.scale import Scale
 from xjudge.statistics.bounds import (
     STATISTICS,
     category_bounds,
+    category_range_at_share,
     range_at_share_with_reason,
     sharp_bounds_with_reason,
 )
@@ -186,7 +187,11 @@ def _categories(
     name: str, weights: Floats | None, *, sharp: bool
 ) -> Callable[[npt.NDArray[Any], float], Ends]:
     def ends(table: npt.NDArray[Any], share: float) -> Ends:
-        found = category_bounds(table, name, weights=weights if name == "kappa" else None)
+        w = weights if name == "kappa" else None
+        if share == 1:
+            found = category_bounds(table, name, weights=w)
+        else:
+            found = category_range_at_share(table, name, share, weights=w)
         return Ends(found.lower, found.upper, (found.kind == "sharp") & sharp, found.reason)
 
     return ends

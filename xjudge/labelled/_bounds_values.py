@@ -17,9 +17,15 @@ from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
-from xjudge.statistics.bounds import breakdown_with_reason, range_at_share_with_reason
-from xjudge.statistics.identified import identified_interval
-from xjudge.statistics.resample import percentile_interval, undefined_share
+from xjudge.statistics.bounds import (
+    Range,
+    breakdown_with_reason,
+    category_breakdown,
+    category_range_at_share,
+    range_at_share_with_reason,
+)
+from xjudge.statistics.identified import resampled_intervals
+from xjudge.statistics.resample import undefined_share
 
 __all__ = ["Bounds", "overturned"]
 
@@ -156,6 +162,8 @@ class Bounds:
         self.place = _Placing(counting, plan)
         made: dict[Plan, _Merged] = {}
         self.intervals: dict[str, _Merged] = {}
+        in_clusters = self.drawn and sampling.resample == "clusters"
+        self.n_clusters = len(counting.view.groups("cluster")[1]) if in_clusters else 0
         for name in self.drawn:
             route = routes[name]
             if route.plan not in made:
@@ -206,7 +214,8 @@ class Bounds:
         }
         if name in self.drawn:
             totals = place.pooled(raw.sum((-2, -1)))
-            out |= self._sampled(name, counted, apart, totals, lower, upper)
+            units = np.broadcast_to(self._n_units(counted, eligible), lower.shape[:-1])
+            out |= self._sampled(name, counted, apart, totals, lower, upper, units)
         n_included = at_shares[int(np.argmax(self.shares))][1]
         return {key: self._on_dims(key, array) for key, array in out.items()}, place.on_dims(n_included)
 
@@ -236,8 +245,25 @@ class Bounds:
             included,
         )
 
+    def _n_units(self, counted: list[Any], eligible: Ints) -> Ints:
+        """Sampling units behind the ends; where criteria are pooled those with a covered pair."""
+        if self.sampling.resample == "criteria":
+            return np.array(self.plan.n_criteria)
+        if self.sampling.resample == "clusters":
+            return np.array(self.n_clusters)
+        cases = self.place.pooled(eligible)
+        items = self.counting.items(self.plan, counted)
+        return cases if items is None or self.sampling.resample == "decisions" else np.minimum(items, cases)
+
     def _sampled(
-        self, name: str, counted: list[Any], apart: Ints, totals: Ints, lower: Floats, upper: Floats
+        self,
+        name: str,
+        counted: list[Any],
+        apart: Ints,
+        totals: Ints,
+        lower: Floats,
+        upper: Floats,
+        units: Ints,
     ) -> dict[str, Floats]:
         """Intervals of the ends at every share, from resamples that both ends share."""
         route, level = self.routes[name], self.sampling.level
@@ -251,12 +277,9 @@ class Bounds:
         for position in range(len(self.shares)):
             low, high = drawn[f"lower {position}"], drawn[f"upper {position}"]
             none = np.isnan(lower[..., position])
-            ends = percentile_interval(low, level).lower, percentile_interval(high, level).upper
-            whole.append(np.where(none[..., None], np.nan, np.stack(ends, axis=-1)))
-            one_value = identified_interval(
-                lower[..., position], upper[..., position], _spread(low), _spread(high), level
-            )
-            single.append(np.stack(_reachable(name, self.weights, *one_value), axis=-1))
+            found = resampled_intervals(lower[..., position], upper[..., position], low, high, units, level)
+            whole.append(np.stack(found.of_range, axis=-1))
+            single.append(np.stack(_reachable(name, self.weights, *found.of_value), axis=-1))
             undefined.append(np.where(none, np.nan, undefined_share(low)))
         return {
             f"{name}_range_interval": np.stack(whole, axis=-2),
@@ -267,16 +290,6 @@ class Bounds:
 
 def _no_ends(table: npt.NDArray[Any], share: float) -> Ends:
     raise TypeError("only the counts of this route are of use")
-
-
-def _spread(replicates: Floats) -> Floats:
-    """Standard deviation of the defined replicates; NaN for fewer than two."""
-    known = ~np.isnan(replicates)
-    n = known.sum(0)
-    some = np.where(known, replicates, 0.0)
-    mean = some.sum(0) / np.maximum(n, 1)
-    square = (np.where(known, some - mean, 0.0) ** 2).sum(0)
-    return np.where(n > 1, np.sqrt(square / np.maximum(n - 1, 1)), np.nan)
 
 
 def _reachable(name: str, weights: Floats | None, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -308,7 +321,8 @@ def overturned(
         least, reason = _of_the_mean(table, statistic, thresholds, weights)
         nothing = (eligible == 0).all(-4, keepdims=True)
     else:
-        least, reason = breakdown_with_reason(table[..., None, :, :], statistic, thresholds)
+        fallen = breakdown_with_reason if plan.scale.n_categories == 2 else category_breakdown
+        least, reason = fallen(table[..., None, :, :], statistic, thresholds)
         nothing = eligible == 0
     reason = np.where(nothing[..., None], np.int8(Reason.NO_OVERLAP), reason)
     if not many:
@@ -323,31 +337,41 @@ def overturned(
 
 
 _HALVINGS = 54
+_FEWER_HALVINGS = 30
+"""Where each takes a search."""
 _WHOLE = float(np.nextafter(1.0, 0.0))
 """The share at which everything is adversarial and still real-valued."""
+
+
+def _real_valued(table: Ints, statistic: str, share: Floats) -> Range:
+    """Range at shares below 1, for any number of categories."""
+    if table.shape[-1] == 3:
+        return range_at_share_with_reason(table, statistic, share)
+    found = category_range_at_share(table, statistic, share)
+    return Range(found.lower, found.upper, found.reason)
 
 
 def _of_the_mean(table: Ints, statistic: str, thresholds: Floats, weights: Floats) -> tuple[Floats, Codes]:
     """Breakdown of a mean over criteria: its lower end falls with the one share that all of them have.
 
     The criteria are those with a value where no case is adversarial; ``table`` is (..., criterion, other, A,
-    B, 3, 3), what comes back (..., 1, other, A, B, threshold).
+    B, L + 1, L + 1), what comes back (..., 1, other, A, B, threshold).
     """
-    start = range_at_share_with_reason(table, statistic, 0.0)
+    start = _real_valued(table, statistic, np.zeros(1))
     mean, reason, _ = averaged(weights, start.lower, start.reason)
     uncovered = (start.reason == Reason.NO_COVERED_CASE).any(-4, keepdims=True)
     reason = np.where(uncovered, np.int8(Reason.NO_COVERED_CASE), reason)[..., None]
-    spread_out = np.moveaxis(np.broadcast_to(table[..., None, :, :], (*table.shape[:-2], 1, 3, 3)), -3, 0)
+    spread_out = table[None]
 
     def lower(share_: Floats) -> Floats:
         """Lower ends (threshold, ..., 1, other, A, B) at as many shares."""
-        found = range_at_share_with_reason(spread_out, statistic, share_).lower
+        found = _real_valued(spread_out, statistic, share_).lower
         return averaged(weights, found, np.broadcast_to(start.reason, found.shape))[0]
 
     claim = thresholds.reshape((-1, *(1,) * mean.ndim))
     low, high = np.zeros((len(thresholds), *mean.shape)), np.full((len(thresholds), *mean.shape), _WHOLE)
     false, stands = ~(mean >= claim), lower(high) >= claim
-    for _ in range(_HALVINGS):
+    for _ in range(_HALVINGS if table.shape[-1] == 3 else _FEWER_HALVINGS):
         middle = (low + high) / 2
         holds = lower(middle) >= claim
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)

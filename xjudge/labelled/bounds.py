@@ -66,8 +66,7 @@ def coverage_bounds(
         the protocol recodes to a category is resolved.
     max_share : float or sequence of float
         The share of every unresolved cell that is adversarial, in [0, 1]; the rest follows the covered cases
-        given the side that answered. A sequence gives a dim ``max_share``. Below 1 for two categories, and
-        not for a majority.
+        given the side that answered. A sequence gives a dim ``max_share``. Below 1 not for a majority.
     weights, costs : str or matrix, optional
         Agreement weights or disagreement costs of kappa, as in :func:`xjudge.agreement`.
     protocol, by, judges, humans
@@ -91,11 +90,12 @@ def coverage_bounds(
         ends, ``"outer"`` where the range holds all of them and may be wider than need be. From resamples
         ``x_range_interval(bound)`` (the lower quantile of the lower end, the upper quantile of the upper
         end: covers the range), ``x_value_interval(bound)`` (Imbens and Manski, Stoye: covers the value,
-        wherever in its range it lies; not beyond what the statistic can reach), and ``x_undefined``, the
-        share of resamples without a range. ``n`` covered pairs on ``n_items`` items, ``n_eligible`` pairs
-        where neither label is missing, ``n_unresolved`` pairs that a completion may change, and
-        ``coverage = n / n_eligible``. Where they exist ``rate_reference`` and ``rate_rater``, the positive
-        rates of the covered pairs, and of a majority ``n_reference_ties``. Under ``"macro"`` also
+        wherever in its range it lies; not beyond what the statistic can reach), both from quantiles that are
+        corrected for small samples (:func:`xjudge.statistics.identified.resampled_intervals`), and
+        ``x_undefined``, the share of resamples without a range. ``n`` covered pairs on ``n_items`` items,
+        ``n_eligible`` pairs where neither label is missing, ``n_unresolved`` pairs that a completion may
+        change, and ``coverage = n / n_eligible``. Where they exist ``rate_reference`` and ``rate_rater``, the
+        positive rates of the covered pairs, and of a majority ``n_reference_ties``. Under ``"macro"`` also
         ``n_criteria`` and ``n_criteria_included(statistic)``, those with a range.
 
     Raises
@@ -145,7 +145,7 @@ def coverage_bounds(
     (plan,) = counting.plans
     names = bounded_statistics(statistic, plan.scale, sides.kind)
     sampling.check(names, [plan.aggregate])
-    _check_shares(shares, plan.scale.n_categories, sides.kind)
+    _check_shares(shares, sides.kind)
     matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
     opened = open_plan(plan, codes)
     known = routes(counting, plan, opened, names, matrix, whole=min(shares) == 1)
@@ -201,7 +201,7 @@ def breakdown(
     data : Dataset or DataArray
         A judge dataset.
     statistic : str
-        A statistic of two categories, as in :func:`xjudge.coverage_bounds`.
+        As in :func:`xjudge.coverage_bounds`: on more than two categories accuracy or kappa.
     threshold : float or sequence of float
         The claim is ``statistic >= threshold``; read as the decimal that is written. A sequence gives a dim
         ``threshold``.
@@ -221,13 +221,15 @@ def breakdown(
     Raises
     ------
     ProtocolError
-        More than two categories, or a majority.
+        A majority; a statistic that a scale carries no range for.
 
     Notes
     -----
     One pass (sums). At share ``s`` a part ``s`` of every unresolved cell is free and the rest follows the
     covered cases given the side that answered (:func:`xjudge.statistics.bounds.breakdown`). For pooled
-    humans the pairs of one verdict are taken as independent, so that the claim may hold longer than it says.
+    humans the pairs of one verdict are taken as independent, so that the claim may hold longer than it says;
+    so it may for kappa on more than two categories where cases are open on both sides, whose range below
+    share 1 is an outer one (:func:`xjudge.statistics.bounds.category_breakdown`).
     Under ``"macro"`` all criteria have the same share; they are those with a value where no case is
     adversarial.
 
@@ -250,10 +252,10 @@ def breakdown(
     counting = Pass(view, [resolved], sides, by)
     (plan,) = counting.plans
     bounded_statistics(statistic, plan.scale, sides.kind)
-    if plan.scale.n_categories > 2 or sides.kind == "majority":
+    if sides.kind == "majority":
         raise ProtocolError(
-            "`breakdown` is a question to tables of two categories: map the scale (xj.at_least, xj.one_of), "
-            "and take reference='each', 'pooled' or a name."
+            "`breakdown` has no meaning for a majority, where cases change as a whole; take "
+            "reference='each', 'pooled' or a name."
         )
     many = not isinstance(threshold, int | float | np.number)
     thresholds = np.atleast_1d(np.asarray(threshold, dtype=np.float64))
@@ -308,15 +310,8 @@ def _shares(max_share: Any) -> tuple[float, ...]:
     return tuple(given.tolist())
 
 
-def _check_shares(shares: Sequence[float], n_categories: int, kind: str) -> None:
-    if min(shares) == 1:
-        return
-    if n_categories > 2:
-        raise ProtocolError(
-            f"`max_share` below 1 needs two categories, and this protocol has {n_categories}; map the scale "
-            "(xj.at_least, xj.one_of)."
-        )
-    if kind == "majority":
+def _check_shares(shares: Sequence[float], kind: str) -> None:
+    if min(shares) < 1 and kind == "majority":
         raise ProtocolError(
             "`max_share` below 1 has no meaning for a majority, where cases change as a whole; take "
             "reference='each', 'pooled' or a name."

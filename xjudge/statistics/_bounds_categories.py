@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +19,13 @@ from xjudge.statistics._bounds_cells import (
 from xjudge.statistics._bounds_multi import kappa_range
 from xjudge.statistics.weights import Matrix, cost_matrix, weight_matrix, weights_from_costs
 
-__all__ = ["category_bounds", "one_versus_rest"]
+__all__ = [
+    "accuracy_or_kappa",
+    "category_bounds",
+    "category_weights",
+    "observed_agreement_range",
+    "one_versus_rest",
+]
 
 
 def category_bounds(
@@ -83,17 +91,11 @@ def category_bounds(
     """
     counts = checked_counts(table)
     L = counts.shape[-1] - 1
-    if statistic not in ("accuracy", "kappa"):
-        raise ProtocolError(
-            f'For any number of categories `statistic` must be "accuracy" or "kappa"; got {statistic!r}. '
-            "Others need two: give the tables of `one_versus_rest` to `sharp_bounds`."
-        )
-    if weights is not None and costs is not None:
-        raise ProtocolError("Give `weights` (agreement, diagonal 1) or `costs` (disagreement, diagonal 0).")
-    w = weight_matrix(weights, L) if costs is None else weights_from_costs(cost_matrix(costs, L))
+    accuracy_or_kappa(statistic)
+    w = category_weights(L, weights, costs)
     empty = counts.sum((-2, -1)) == 0
     if statistic == "accuracy":
-        lower, upper = _observed_agreement_range(counts, w)
+        lower, upper = observed_agreement_range(counts, w)
         return CertifiedRange(
             lower, upper, np.full(empty.shape, "sharp"), np.where(empty, Reason.NO_OVERLAP, 0).astype(np.int8)
         )
@@ -114,6 +116,24 @@ def category_bounds(
         np.where(sharp, "sharp", "outer").reshape(empty.shape),
         np.where(empty, Reason.NO_OVERLAP, reason).astype(np.int8),
     )
+
+
+def accuracy_or_kappa(statistic: str) -> None:
+    """Refuse other statistics."""
+    if statistic not in ("accuracy", "kappa"):
+        raise ProtocolError(
+            f'For any number of categories `statistic` must be "accuracy" or "kappa"; got {statistic!r}. '
+            "Others need two: give the tables of `one_versus_rest` to `sharp_bounds`."
+        )
+
+
+def category_weights(n_categories: int, weights: str | Matrix | None, costs: str | Matrix | None) -> Float:
+    """Agreement weights (L, L) from a name, a matrix or costs."""
+    if weights is not None and costs is not None:
+        raise ProtocolError("Give `weights` (agreement, diagonal 1) or `costs` (disagreement, diagonal 0).")
+    if costs is None:
+        return weight_matrix(weights, n_categories)
+    return weights_from_costs(cost_matrix(costs, n_categories))
 
 
 def one_versus_rest(table: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -156,7 +176,7 @@ def one_versus_rest(table: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return merged
 
 
-def _observed_agreement_range(counts: npt.NDArray[np.int64], weights: Float) -> tuple[Float, Float]:
+def observed_agreement_range(counts: npt.NDArray[Any], weights: Float) -> tuple[Float, Float]:
     """Ends of ``sum w_ab n_ab / N``: linear, so open verdicts go where the weight is least or greatest."""
     n_categories = counts.shape[-1] - 1
     cells = counts.astype(np.float64)

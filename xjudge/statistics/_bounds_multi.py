@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class _Open(NamedTuple):
     fixed: Float  # (L, L)
     by_row: Float  # (L,) rater open, the reference's category known
     by_column: Float  # (L,) reference open, the rater's category known
-    both: int
+    both: float
     d: Float
 
     @property
@@ -63,15 +63,19 @@ class _Options(NamedTuple):
 _Chunks = Callable[[], Iterator[_Options]]
 
 
-def kappa_range(counts: npt.NDArray[np.int64], weights: Float, max_work: int) -> tuple[float, float, bool]:
-    """Both ends of weighted kappa for one table ``(L+1, L+1)``, and whether they are sharp."""
+def kappa_range(counts: npt.NDArray[Any], weights: Float, max_work: int) -> tuple[float, float, bool]:
+    """Both ends of weighted kappa for one table ``(L+1, L+1)``, and whether they are sharp.
+
+    Cells are whole cases, or masses where they are floats: (CA, CA) then is split in real parts.
+    """
     L = counts.shape[-1] - 1
     cells = counts.astype(np.float64)
-    table = _Open(cells[:L, :L], cells[:L, -1], cells[-1, :L], int(counts[-1, -1]), 1.0 - weights)
+    table = _Open(cells[:L, :L], cells[:L, -1], cells[-1, :L], float(counts[-1, -1]), 1.0 - weights)
     if np.count_nonzero(table.by_column) > np.count_nonzero(table.by_row):
         table = table.swapped()
     entries = L ** np.count_nonzero(table.by_column) * L * L
-    if entries * math.comb(table.both + L - 1, L - 1) <= max_work:
+    splits = _n_splits(table.both, L, whole=np.issubdtype(counts.dtype, np.integer))
+    if entries * splits <= max_work:
         every = _every_split(table)
         least, greatest = _extreme_ratio(every, least=True), _extreme_ratio(every, least=False)
         return _kappa_at(greatest), _kappa_at(least), True
@@ -90,6 +94,12 @@ def kappa_range(counts: npt.NDArray[np.int64], weights: Float, max_work: int) ->
     return max(lower - _SLACK, floor), min(upper + _SLACK, 1.0), False
 
 
+def _n_splits(both: float, parts: int, *, whole: bool) -> float:
+    if both == 0:
+        return 1
+    return math.comb(int(both) + parts - 1, parts - 1) if whole else math.inf
+
+
 def _is_nominal(d: Float) -> bool:
     """Whether costs are equal off the diagonal: kappa then is at least -1, since ``p_o >= 2 p_e - 1``."""
     off = d[~np.eye(len(d), dtype=np.bool_)]
@@ -106,7 +116,7 @@ def _kappa_at(ends: tuple[float, float]) -> float:
 
 def _every_split(table: _Open) -> _Chunks:
     """Every vertex of the reference's open verdicts with every split of (CA, CA) over the rows."""
-    splits = compositions(table.both, len(table.by_row))
+    splits = compositions(int(table.both), len(table.by_row))
 
     def chunks() -> Iterator[_Options]:
         for rows, cost, free in _rows_reached(table, splits):

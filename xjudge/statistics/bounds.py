@@ -22,6 +22,7 @@ from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.statistics._bounds_binary import complete
 from xjudge.statistics._bounds_breakdown import Breakdown, breakdown, breakdown_with_reason
 from xjudge.statistics._bounds_categories import category_bounds, one_versus_rest
+from xjudge.statistics._bounds_category_share import category_breakdown, category_range_at_share
 from xjudge.statistics._bounds_cells import (
     STATISTICS,
     CertifiedRange,
@@ -45,6 +46,8 @@ __all__ = [
     "breakdown",
     "breakdown_with_reason",
     "category_bounds",
+    "category_breakdown",
+    "category_range_at_share",
     "one_versus_rest",
     "range_at_share",
     "range_at_share_with_reason",
