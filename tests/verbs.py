@@ -221,6 +221,10 @@ CASES: dict[str, Case] = {
     "panel_vote": held(_verb("panel_vote"), "flat"),
     "compare_panels": held(_verb("compare_panels", ["j1"], ["j2", "j3"], n_resamples=40), "flat"),
     "stability": held(_verb("stability", n_resamples=40), "repeated"),
+    "risk_coverage": held(_verb("risk_coverage", thresholds=[0.6, 0.8]), "probable"),
+    "selective_threshold": held(_verb("selective_threshold", 0.4, n_starts=5), "probable"),
+    "split_stability": held(_verb("split_stability", 0.4, n_splits=10, n_starts=5), "probable"),
+    "cascade": held(_verb("cascade", 0.7, order=["j1", "j2", "j3"]), "probable"),
     "to_long": plain(_verb("to_long")),
     "join": plain(
         lambda ds: xj.join(
