@@ -16,6 +16,8 @@ import xjudge as xj
 VERBS = (
     "adjust",
     "agreement",
+    "allocate",
+    "alt_test",
     "append_to_zarr",
     "breakdown",
     "cascade",
@@ -25,6 +27,7 @@ VERBS = (
     "disagreements",
     "effective_size",
     "join",
+    "loo_validate",
     "mask",
     "mean_pairwise",
     "pair_agreement",
@@ -32,6 +35,7 @@ VERBS = (
     "panel_dependence",
     "panel_geometry",
     "panel_vote",
+    "plan_overlap",
     "prevalence",
     "rank",
     "rater_agreement",
@@ -49,6 +53,7 @@ VERBS = (
     "to_long",
     "to_sparse",
     "validate",
+    "wrong_top_probability",
 )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
 import xjudge as xj
@@ -113,6 +115,36 @@ def test_plan_answers_from_the_command_line(capsys: pytest.CaptureFixture[str]) 
     assert [row["m_items"] for row in content["curve"]] == found["m_items"].values.tolist()
     assert [row["fa"] for row in content["curve"]] == pytest.approx(found["fa"].values, abs=1e-9)
     assert len(content["verdicts"]) == found["verdict_probability"].size
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        (["--strict"], {"strict": True}),
+        (["--threshold", "1"], {"threshold": 1.0}),
+        (["--rule", "partial_conjunction", "--level", "0.9"], {"rule": "partial_conjunction", "level": 0.9}),
+        (
+            ["--rule", "alt_test", "--q", "0.2", "--grid", "50", "80"],
+            {"rule": "alt_test", "q": 0.2, "grid": [50, 80]},
+        ),
+        (["--method", "auto", "--grid", "4", "60"], {"method": "auto", "grid": [4, 60]}),
+        (
+            ["--n-categories", "3", "--eps", "0.1", "--at-margin", "0.1"],
+            {"n_categories": 3, "eps": 0.1, "at_margin": 0.1},
+        ),
+    ],
+)
+def test_every_rule_is_planned_from_the_command_line(
+    capsys: pytest.CaptureFixture[str], options: list[str], arguments: dict[str, Any]
+) -> None:
+    assert cli.main(["plan", "--n-humans", "4", "--design", "shared", *options, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    found = xj.plan_overlap(n_humans=4, human_accuracy=0.85, design="shared", **arguments)
+    (answer,) = content["plan"]
+    assert answer["m_fa"] == (float(found["m_fa"]) if np.isfinite(found["m_fa"]) else None)
+    assert answer["n_needed"] == int(found["n_needed"])
+    assert [row["method"] for row in content["curve"]] == found["method"].values.tolist()
+    assert [row["fr"] for row in content["curve"]] == pytest.approx(found["fr"].values, abs=1e-9)
 
 
 def test_a_plan_that_all_items_do_not_meet_is_infinite(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,7 @@ RESULTS: dict[str, Any] = {
     "alt_test": lambda ds: quiet(xj.alt_test, ds, min_humans=2),
     "plan_overlap": lambda ds: quiet(xj.plan_overlap, n_humans=3, human_accuracy=0.8, n_items=300),
     "allocate": lambda ds: quiet(xj.allocate, ds.isel(criterion=0), 20),
+    "wrong_top_probability": lambda ds: quiet(xj.wrong_top_probability, ds, overlap=[0.2, 0.5]),
     "effective_size": lambda ds: quiet(xj.effective_size, ds, n_resamples=50),
     "panel_curve": lambda ds: quiet(xj.panel_curve, ds, n_draws=20),
     "select_panel": lambda ds: quiet(xj.select_panel, ds, 1),

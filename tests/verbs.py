@@ -210,6 +210,7 @@ CASES: dict[str, Case] = {
     "alt_test, numbers": Case(_verb("alt_test", min_items=5, score="neg_rmse"), "flat"),
     "plan_overlap": plain(_verb("plan_overlap", judge="j1", grid=[20, 40]), "flat"),
     "allocate": plain(_verb("allocate", 20, design="strat"), "flat"),
+    "wrong_top_probability": plain(_verb("wrong_top_probability", overlap=0.5, protocol=MICRO)),
     "effective_size": Case(_verb("effective_size", interval=None)),
     "effective_size, micro": Case(_verb("effective_size", protocol=MICRO, n_resamples=40), "cube"),
     "effective_size, pairwise": Case(_verb("effective_size", interval=None, incomplete="pairwise"), "flat"),

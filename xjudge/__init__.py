@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from xjudge.labelled.geometry import panel_geometry
     from xjudge.labelled.loo import alt_test, loo_validate
     from xjudge.labelled.panel import effective_size, partial
-    from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate
+    from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate, wrong_top_probability
     from xjudge.labelled.ranking import rank
     from xjudge.labelled.reliability import reliability
     from xjudge.labelled.rivals import compare_panels
@@ -111,6 +111,7 @@ _LATER = {
     "sweep": "xjudge.labelled.agreement",
     "tables": "xjudge.labelled.agreement",
     "wrong_decision_rate": "xjudge.labelled.planning",
+    "wrong_top_probability": "xjudge.labelled.planning",
 }
 
 __all__ = [
@@ -186,6 +187,7 @@ __all__ = [
     "validate",
     "weighted_share",
     "wrong_decision_rate",
+    "wrong_top_probability",
 ]
 
 _register()

@@ -135,6 +135,7 @@ class DatasetJudge(_NotData):
     alt_test = _Later("xjudge.labelled.loo")
     plan_overlap = _Later("xjudge.labelled.planning")
     allocate = _Later("xjudge.labelled.planning")
+    wrong_top_probability = _Later("xjudge.labelled.planning")
     disagreements = _Later("xjudge.labelled.disagreements")
     effective_size = _Later("xjudge.labelled.panel")
     compare_panels = _Later("xjudge.labelled.rivals")

@@ -79,7 +79,8 @@ def _add_plan(plan: argparse.ArgumentParser) -> None:
         "--target-fr": (float, 0.05, "greatest rate of false rejections"),
         "--target-fa": (float, 0.05, "greatest rate of false approvals"),
         "--threshold": (float, 0.5, "share of the comparisons that the judge must win"),
-        "--level": (float, 0.95, "of rules with an error rate of their own"),
+        "--level": (float, 0.95, "of the partial conjunction"),
+        "--q": (float, 0.05, "false discovery rate of the alternative-annotator test"),
         "--seed": (int, 0, "where masks are simulated"),
     }
     for option, (kind, default, text) in numbers.items():
@@ -93,6 +94,13 @@ def _add_plan(plan: argparse.ArgumentParser) -> None:
     )
     plan.add_argument(
         "--prevalence", type=float, nargs="+", help="share of the positive, or of each, category"
+    )
+    plan.add_argument("--grid", type=int, nargs="+", help="numbers of items to consider, and no others")
+    plan.add_argument(
+        "--method",
+        choices=["gaussian", "monte_carlo", "auto"],
+        default="gaussian",
+        help="auto simulates where comparisons are thin (default gaussian)",
     )
     plan.add_argument("--design", choices=["random", "shared", "strat", "strat_judge"], default="random")
     plan.add_argument("--rule", choices=["omega", "partial_conjunction", "alt_test"], default="omega")

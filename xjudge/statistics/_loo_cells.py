@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.statistics._loo_design import further_members
-from xjudge.statistics._loo_population import Patterns, strata_of
+from xjudge.statistics._loo_model import Patterns
+from xjudge.statistics._loo_population import strata_of
 from xjudge.statistics._loo_votes import Float
 
 __all__ = ["item_gains", "largest_remainder"]

@@ -24,7 +24,7 @@ __all__ = [
     "loo_counts",
     "loo_pair_counts",
     "loo_pair_moments",
-    "matrix_of",
+    "panel_of",
     "planes",
     "units_of",
 ]
@@ -295,20 +295,19 @@ def codes_of(labels: npt.ArrayLike, name: str) -> Codes:
     return to_codes(array)
 
 
-def matrix_of(humans: npt.ArrayLike, judges: npt.ArrayLike) -> tuple[Codes, Codes]:
-    """Read a matrix of labels (n, K) and one of verdicts (n, J) of the same items.
+def panel_of(humans: npt.ArrayLike, judges: npt.ArrayLike) -> tuple[Codes, Codes]:
+    """Read labels (n, K) or (n, C, K) and verdicts of several judges (n, J) or (n, C, J), with criteria.
 
     Raises
     ------
     StructureError
     """
-    labels, verdicts = codes_of(humans, "humans"), codes_of(judges, "judges")
-    if labels.ndim != 2 or verdicts.ndim != 2 or len(labels) != len(verdicts) or labels.shape[1] == 0:
+    if np.ndim(judges) != np.ndim(humans):
         raise StructureError(
-            f"`humans` must be (item, human) and `judges` (item, judge) with the same items and at least one "
-            f"human; got shapes {labels.shape} and {verdicts.shape}."
+            f"`humans` must be (item, human) and `judges` (item, judge) with the same items, both with "
+            f"criteria between or neither; got shapes {np.shape(humans)} and {np.shape(judges)}."
         )
-    return labels, verdicts
+    return units_of(humans, judges)
 
 
 def units_of(humans: npt.ArrayLike, judge: npt.ArrayLike) -> tuple[Codes, Codes]:

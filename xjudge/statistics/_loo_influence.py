@@ -16,7 +16,8 @@ from xjudge.errors import ProtocolError, Reason, VocabularyError
 from xjudge.statistics._loo_counts import Counts, units_of
 from xjudge.statistics._loo_design import DesignMargins, design_margins
 from xjudge.statistics._loo_margin import LooMargins, finish_margins
-from xjudge.statistics._loo_population import Patterns, pattern_population
+from xjudge.statistics._loo_model import Patterns
+from xjudge.statistics._loo_population import pattern_population
 from xjudge.statistics._loo_votes import Decimal, Float, count_votes, read_decimal
 from xjudge.statistics.coefficients import evaluate
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
 from xjudge.statistics._loo_cells import largest_remainder
-from xjudge.statistics._loo_counts import matrix_of, planes
+from xjudge.statistics._loo_counts import panel_of, planes
 from xjudge.statistics._loo_design import check_design
 from xjudge.statistics._loo_population import strata_of
 
@@ -96,14 +96,15 @@ def masked_counts(
 
     Parameters
     ----------
-    humans : array-like of int, shape (n, K)
-        Negative = not answered; the first human keeps every label.
-    judges : array-like of int, shape (n, J)
+    humans : array-like of int, shape (n, K) or (n, C, K)
+        Negative = not answered; the first human keeps every label. With criteria, those of an item are
+        masked together and pairs are pooled over them.
+    judges : array-like of int, shape (n, J) or (n, C, J)
     design, share, n_trials, mask, seed
         As in :func:`simulate_trials`.
     strata : array-like of int, shape (n,), optional
         For the stratified designs; default the first human's label, items without one together. With
-        ``strat_judge`` they depend on the judge and have to be given.
+        ``strat_judge`` they depend on the judge, and with criteria on several labels, and have to be given.
 
     Returns
     -------
@@ -114,16 +115,20 @@ def masked_counts(
     Packed bits: ``K^2 J n / 128`` words per trial.
     """
     check_design(design)
-    labels, verdicts = matrix_of(humans, judges)
-    n, K = labels.shape
-    J = verdicts.shape[1]
-    if design == "strat_judge" and strata is None:
-        raise ProtocolError("design='strat_judge' depends on the judge: give its strata (`strata`).")
+    units, judged_units = panel_of(humans, judges)
+    n, C, K = units.shape
+    J = judged_units.shape[2]
+    labels, verdicts = units.reshape(n * C, K), judged_units.reshape(n * C, J)
+    if strata is None and (design == "strat_judge" or (design == "strat" and C > 1)):
+        raise ProtocolError(
+            f"design={design!r} depends on {'the judge' if design == 'strat_judge' else 'several labels'}: "
+            "give its strata (`strata`)."
+        )
     rng = np.random.default_rng(seed)
     groups = None
     if design.startswith("strat"):
         groups = (
-            strata_of(labels[:, 0])
+            strata_of(units[:, 0, 0])
             if strata is None
             else np.unique(np.asarray(strata), return_inverse=True)[1]
         )
@@ -133,11 +138,11 @@ def masked_counts(
         [planes((labels[:, k] == verdicts[:, j]) & (labels[:, k] >= 0)) for k in range(K)] for j in range(J)
     ]
     out = MaskedCounts(*(np.zeros((n_trials, J, K), np.int64) for _ in range(3)))
-    block = max(1, _LABELS // max(1, n))
+    block = max(1, _LABELS // max(1, n * C))
     for start in range(0, n_trials, block):
         size = min(block, n_trials - start)
         part = MaskedCounts(*(field[start : start + size] for field in out))
-        shown = _masks(rng, design, share, mask, size, n, K, groups)
+        shown = _masks(rng, design, share, mask, size, n, K, groups, C)
         for k in range(K):
             for q in range(k):
                 # Under a shared subset one mask stands for all, and the first human has none of his own.
@@ -185,17 +190,23 @@ def _masks(
     n: int,
     K: int,
     groups: npt.NDArray[np.intp] | None,
+    n_criteria: int,
 ) -> list[npt.NDArray[np.uint64]]:
     """Packed masks (T, words), one per human; the first, who labels everything, has an empty one."""
     nothing = np.zeros((0, 0), np.uint64)
-    if design == "random" and mask == "bernoulli":
-        words = -(-n // 64)
-        return [nothing] + [bernoulli_planes(rng, (n_trials, words), share) for _ in range(K - 1)]
-    m = round(share * n)
+
+    def drawn() -> npt.NDArray[np.uint64]:
+        if mask == "exact" or design != "random":
+            chosen = subsets(rng, n_trials, n, round(share * n), groups)
+        elif n_criteria == 1:
+            return bernoulli_planes(rng, (n_trials, -(-n // 64)), share)
+        else:
+            chosen = rng.random((n_trials, n)) < share
+        return planes(chosen if n_criteria == 1 else np.repeat(chosen, n_criteria, axis=1))
+
     if design == "random":
-        return [nothing] + [planes(subsets(rng, n_trials, n, m, None)) for _ in range(K - 1)]
-    one = planes(subsets(rng, n_trials, n, m, groups))
-    return [nothing] + [one] * (K - 1)
+        return [nothing] + [drawn() for _ in range(K - 1)]
+    return [nothing] + [drawn()] * (K - 1)
 
 
 def _popcount(words: npt.NDArray[np.uint64]) -> Counts:

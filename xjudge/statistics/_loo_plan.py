@@ -11,17 +11,8 @@ import numpy.typing as npt
 from xjudge.errors import ProtocolError, listing
 from xjudge.statistics._loo_counts import codes_of
 from xjudge.statistics._loo_design import check_design, design_margins
-from xjudge.statistics._loo_population import (
-    NoiseModel,
-    Patterns,
-    joint_patterns,
-    judge_accuracy_at,
-    noise_model,
-    noise_patterns,
-    pilot_population,
-    population_margin,
-    population_of,
-)
+from xjudge.statistics._loo_judges import joint_judges, noise_judges, pilot_judges
+from xjudge.statistics._loo_model import joint_patterns, noise_model
 from xjudge.statistics._loo_rules import RULES, PlannedJudge, Rule, acceptance, refusal, rule_margins
 from xjudge.statistics._loo_trials import simulate_trials
 from xjudge.statistics._loo_votes import Decimal, Float, read_decimal, votes_needed
@@ -128,7 +119,8 @@ def plan_overlap(
     Parameters
     ----------
     humans, judge : array-like of int, optional
-        A pilot: labels (n, K), negative = not answered, and verdicts (n,). Or ``joint``, or parameters:
+        A pilot: labels (n, K), negative = not answered, and verdicts (n,); with criteria (n, C, K) and
+        (n, C), pooled, the item being what is counted. Or ``joint``, or parameters:
     n_humans : int, optional
     human_accuracy : float or array-like of float, shape (K,), optional
         Default 0.85. The accuracies of the two judges follow from ``at_margin``.
@@ -183,15 +175,15 @@ def plan_overlap(
         )
     n_labels = n_categories
     if sources["pilot"]:
-        sides = _pilot_judges(humans, judge, design, eps, at_margin)
+        sides = pilot_judges(humans, judge, design, eps, at_margin)
         pilot = [codes_of(side, "pilot") for side in (humans, judge) if side is not None]
         n_labels = 1 + max(int(codes.max(initial=0)) for codes in pilot)
     elif sources["joint"]:
         n_labels = len(np.asarray(joint))
-        sides = _joint_judges(joint_patterns(np.asarray(joint)), design, eps, at_margin)
+        sides = joint_judges(joint_patterns(np.asarray(joint)), design, eps, at_margin)
     else:
         accuracy = 0.85 if human_accuracy is None else human_accuracy
-        sides = _noise_judges(
+        sides = noise_judges(
             noise_model(n_humans, accuracy, 1.0, n_categories, prevalence), design, eps, at_margin, rule
         )
     K = len(sides[0].shift)
@@ -212,6 +204,7 @@ def plan_overlap(
         answers = [_smallest_listed(points, *two) for two in zip(errors, targets, strict=True)]
     m = max(answers)
     overlap = design_margins(sides[0].population, design, points / n_items, n_items, eps).overlap
+    overlap = overlap * sides[0].labels_per_item
     simulated = curves.simulated(overlap)
     return OverlapPlan(
         answers[0],
@@ -266,7 +259,7 @@ class _Curves:
         out = acceptance(
             self.rule, margins, self.needed, points, level=self.level, q=self.q, log2_points=log2_points
         )
-        for place in np.nonzero(self.simulated(margins.overlap))[0]:
+        for place in np.nonzero(self.simulated(margins.overlap * judge.labels_per_item))[0]:
             out[place] = self._simulate(judge, float(points[place]))
         return out
 
@@ -284,13 +277,11 @@ class _Curves:
         if self.rule != "omega":
             return found
         K = overlap.shape[-1]
+        units = round(self.n_items * judges[0].labels_per_item)
+        # pairs of an item under several criteria move by single steps
+        L = n_categories if units == self.n_items else 0
         steps = np.stack(
-            [
-                lattice_shift(
-                    K, self.design, m / self.n_items, self.n_items, self.eps, n_categories=n_categories
-                )
-                for m in points
-            ]
+            [lattice_shift(K, self.design, m / self.n_items, units, self.eps, n_categories=L) for m in points]
         )
         for judge in judges:
             margins = rule_margins(judge, self.rule, self.design, points, self.n_items, self.eps)
@@ -348,51 +339,6 @@ def _check_options(
         )
     if n_items < _FEWEST:
         raise ProtocolError(f"`n_items` must be at least {_FEWEST}; got {n_items!r}.")
-
-
-def _noise_judges(
-    model: NoiseModel, design: str, eps: Decimal, at_margin: float, rule: str
-) -> tuple[PlannedJudge, PlannedJudge]:
-    """Two judges of the accuracy that has the margins wanted on average; exactly, in every comparison."""
-    sides = []
-    for margin in (at_margin, -at_margin):
-        accuracy = judge_accuracy_at(margin, model.human_accuracy, model.prevalence, eps)
-        own = model._replace(judge_accuracy=accuracy)
-        population = population_of(own, design)
-        simulated: Patterns | NoiseModel = noise_patterns(*own) if rule == "alt_test" else own
-        sides.append(PlannedJudge(population, simulated, margin - population_margin(population, eps), None))
-    return sides[0], sides[1]
-
-
-def _joint_judges(
-    patterns: Patterns, design: str, eps: Decimal, at_margin: float
-) -> tuple[PlannedJudge, PlannedJudge]:
-    population = population_of(patterns, design)
-    dense = population_margin(population, eps)
-    good, bad = (
-        PlannedJudge(population, patterns, margin - dense, margin) for margin in (at_margin, -at_margin)
-    )
-    return good, bad
-
-
-def _pilot_judges(
-    humans: npt.ArrayLike | None, judge: npt.ArrayLike | None, design: str, eps: Decimal, at_margin: float
-) -> tuple[PlannedJudge, PlannedJudge]:
-    if humans is None or judge is None:
-        raise ProtocolError("A pilot needs both `humans` and `judge`.")
-    labels, verdicts = codes_of(humans, "humans"), codes_of(judge, "judge")
-    population = pilot_population(labels, verdicts, design=design)
-    complete = np.concatenate([labels, verdicts[:, None]], axis=1)
-    complete = complete[(complete >= 0).all(axis=1)].astype(np.int64)
-    patterns = None
-    if len(complete):
-        codes, counts = np.unique(complete, axis=0, return_counts=True)
-        patterns = Patterns(codes, counts / len(complete))
-    dense = population_margin(population, eps)
-    good, bad = (
-        PlannedJudge(population, patterns, margin - dense, margin) for margin in (at_margin, -at_margin)
-    )
-    return good, bad
 
 
 def _points(grid: npt.ArrayLike | None, n_items: int) -> Float:

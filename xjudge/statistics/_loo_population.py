@@ -1,4 +1,4 @@
-"""Joint distributions of labels, and the moments of pairs that margins need (LOO.md section 3)."""
+"""Moments of pairs that margins need, from a distribution of labels or from a pilot (LOO.md section 3)."""
 
 from __future__ import annotations
 
@@ -8,39 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.statistics._loo_counts import PairMoments, codes_of, loo_counts, loo_pair_moments
+from xjudge.statistics._loo_counts import PairMoments, loo_counts, loo_pair_moments, units_of
+from xjudge.statistics._loo_model import NoiseModel, Patterns, noise_patterns
 from xjudge.statistics._loo_votes import Decimal, Float, read_decimal
 
 __all__ = [
-    "NoiseModel",
-    "Patterns",
     "Population",
     "accuracy_population",
-    "joint_patterns",
     "judge_accuracy_at",
-    "noise_model",
-    "noise_patterns",
     "pattern_population",
     "pilot_population",
     "population_margin",
     "population_of",
     "strata_of",
 ]
-
-
-class Patterns(NamedTuple):
-    """A joint distribution of labels: ``codes`` (P, K + 1), the judge last, and ``probability`` (P,)."""
-
-    codes: npt.NDArray[np.int64]
-    probability: Float
-
-
-class NoiseModel(NamedTuple):
-    """Symmetric noise: ``human_accuracy`` (K,), ``judge_accuracy``, ``prevalence`` (L,) of the truth."""
-
-    human_accuracy: Float
-    judge_accuracy: float
-    prevalence: Float
 
 
 class Population(NamedTuple):
@@ -59,126 +40,6 @@ class Population(NamedTuple):
     pairs: PairMoments
     strata_share: Float
     strata_gain: Float
-
-
-def noise_model(
-    n_humans: int | None,
-    human_accuracy: npt.ArrayLike,
-    judge_accuracy: float,
-    n_categories: int,
-    prevalence: npt.ArrayLike | None,
-) -> NoiseModel:
-    """Check the parameters of symmetric noise.
-
-    Parameters
-    ----------
-    n_humans : int, optional
-        Default as many as accuracies.
-    human_accuracy : float or array-like of float, shape (K,)
-    judge_accuracy : float
-    n_categories : int
-        Ignored where ``prevalence`` is given.
-    prevalence : array-like of float, shape (L,), optional
-        Sums to 1, up to the rounding of printed shares.
-
-    Returns
-    -------
-    NoiseModel
-
-    Raises
-    ------
-    ProtocolError
-        For values out of range, or fewer than two humans or categories.
-    """
-    accuracy = np.atleast_1d(np.asarray(human_accuracy, dtype=np.float64))
-    K = len(accuracy) if n_humans is None else int(n_humans)
-    if accuracy.ndim != 1 or len(accuracy) not in (1, K) or K < 2:
-        raise ProtocolError(
-            f"Leave-one-out needs two or more humans and one accuracy for all or one for each; "
-            f"got n_humans={n_humans!r} and {accuracy.size} accuracies."
-        )
-    accuracy = np.broadcast_to(accuracy, (K,))
-    shares = (
-        np.full(n_categories, 1 / max(n_categories, 1))
-        if prevalence is None
-        else np.asarray(prevalence, float)
-    )
-    for name, values in (("human_accuracy", accuracy), ("judge_accuracy", np.asarray(judge_accuracy))):
-        if not np.all((values >= 0) & (values <= 1)):
-            raise ProtocolError(f"`{name}` must lie in [0, 1]; got {np.asarray(values).tolist()!r}.")
-    if shares.ndim != 1 or len(shares) < 2 or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-4:
-        raise ProtocolError(
-            f"`prevalence` must be two or more shares that sum to 1; got {np.asarray(shares).tolist()!r}."
-        )
-    return NoiseModel(accuracy, float(judge_accuracy), shares / shares.sum())
-
-
-def joint_patterns(joint: npt.ArrayLike) -> Patterns:
-    """Read a joint distribution of labels.
-
-    Parameters
-    ----------
-    joint : array-like of float, shape (L,) * (K + 1)
-        The judge on the last axis; sums to 1.
-
-    Returns
-    -------
-    Patterns
-
-    Raises
-    ------
-    ProtocolError
-        Where the shape or the sum is not that of a distribution of three or more raters.
-    """
-    table = np.asarray(joint, dtype=np.float64)
-    if table.ndim < 3 or len(set(table.shape)) != 1 or not (table >= 0).all() or abs(table.sum() - 1) > 1e-9:
-        raise ProtocolError(
-            f"`joint` must be non-negative, sum to 1 and have axes of one length, one for each of several "
-            f"humans and a last for the judge; got shape {table.shape} and sum {float(table.sum()):.6g}."
-        )
-    codes = np.stack(np.nonzero(table), axis=1).astype(np.int64)
-    return Patterns(codes, table[table > 0])
-
-
-def noise_patterns(
-    human_accuracy: npt.ArrayLike, judge_accuracy: float, prevalence: npt.ArrayLike, *, most: int = 1 << 14
-) -> Patterns:
-    """Joint distribution of labels under symmetric noise, independent between raters given the truth.
-
-    Parameters
-    ----------
-    human_accuracy : array-like of float, shape (K,)
-        In [0, 1]: probability of the true label; a wrong label is any other with equal probability.
-    judge_accuracy : float
-    prevalence : array-like of float, shape (L,)
-        Of the true label.
-    most : int
-        Refuse beyond so many patterns.
-
-    Returns
-    -------
-    Patterns
-        ``L ** (K + 1)`` of them.
-
-    Raises
-    ------
-    ProtocolError
-        With more patterns than ``most``.
-    """
-    accuracy = np.append(np.asarray(human_accuracy, dtype=np.float64), judge_accuracy)
-    shares = np.asarray(prevalence, dtype=np.float64)
-    L, R = len(shares), len(accuracy)
-    n_patterns = L**R
-    if n_patterns > most:
-        raise ProtocolError(
-            f"{L} categories and {R} raters have {n_patterns} label patterns, more than {most}."
-        )
-    codes = np.indices((L,) * R).reshape(R, -1).T
-    probability = np.zeros(len(codes))
-    for truth in range(L):
-        right = codes == truth
-        probability += shares[truth] * np.where(right, accuracy, (1 - accuracy) / max(L - 1, 1)).prod(axis=1)
-    return Patterns(codes, probability)
 
 
 def population_of(model: Patterns | NoiseModel, design: str) -> Population:
@@ -277,11 +138,11 @@ def pilot_population(humans: npt.ArrayLike, judge: npt.ArrayLike, *, design: str
 
     Parameters
     ----------
-    humans : array-like of int, shape (n, K)
-        Negative = not answered.
-    judge : array-like of int, shape (n,)
+    humans : array-like of int, shape (n, K) or (n, C, K)
+        Negative = not answered. With criteria the item is the unit, and a pair its mean over them.
+    judge : array-like of int, shape (n,) or (n, C)
     design : str
-        As in :func:`pattern_population`.
+        As in :func:`pattern_population`; several criteria have no strata.
 
     Returns
     -------
@@ -292,10 +153,11 @@ def pilot_population(humans: npt.ArrayLike, judge: npt.ArrayLike, *, design: str
     Raises
     ------
     ProtocolError
-        Where two humans never met, so that their agreement is unknown.
+        Where two humans never met, so that their agreement is unknown; strata with several criteria.
     """
-    labels, verdicts = codes_of(humans, "humans"), codes_of(judge, "judge")
-    pairs = loo_pair_moments(labels, verdicts)
+    units, judged = units_of(humans, judge)
+    labels, verdicts = units[:, 0], judged[:, 0, 0]
+    pairs = loo_pair_moments(units, judged[..., 0])
     K = pairs.overlap.shape[-1]
     off = ~np.eye(K, dtype=bool)
     if (pairs.overlap[off] == 0).any() or K < 2:
@@ -308,6 +170,13 @@ def pilot_population(humans: npt.ArrayLike, judge: npt.ArrayLike, *, design: str
     products = difference[:, :, None, None] * difference
     met = pairs.joint > 0
     second = np.where(met, pairs.second / np.maximum(pairs.joint, 1), products)
+    if units.shape[1] > 1:
+        if design.startswith("strat"):
+            raise ProtocolError(
+                f"design={design!r} makes strata of the first human's label, and these items have "
+                f"{units.shape[1]}: plan for one criterion, or for design='shared'."
+            )
+        return _population(difference, second, np.ones(1), difference[None])
     known = (labels[:, 0] >= 0) & (verdicts >= 0)
     strata = strata_of(labels[known, 0], verdicts[known] if design == "strat_judge" else None)
     share = np.bincount(strata) / max(len(strata), 1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.statistics._loo_counts import loo_counts, matrix_of
+from xjudge.statistics._loo_counts import loo_counts, panel_of
 from xjudge.statistics._loo_design import check_design, pair_degrees
 from xjudge.statistics._loo_gaussian import gaussian_draws
 from xjudge.statistics._loo_margin import ratio
@@ -28,7 +28,8 @@ class TopJudge(NamedTuple):
     Attributes
     ----------
     probability : float
-        That the judge with the best score on the masked matrix is not the best on the full one.
+        That the judge with the best score on the masked matrix is not the best on the full one; NaN where
+        no judge has a score there.
     se : float
         Monte Carlo standard error; NaN where nothing was simulated.
     p_best : ndarray of float, shape (J,)
@@ -36,6 +37,8 @@ class TopJudge(NamedTuple):
     score : ndarray of float, shape (J,)
         On the full matrix.
     method : str
+    top : int
+        The best judge of the full matrix.
     """
 
     probability: float
@@ -43,6 +46,7 @@ class TopJudge(NamedTuple):
     p_best: Float
     score: Float
     method: str
+    top: int
 
 
 def judge_scores(judge_hits: npt.ArrayLike, overlap: npt.ArrayLike) -> Float:
@@ -75,9 +79,10 @@ def score_covariance(
 
     Parameters
     ----------
-    humans : array-like of int, shape (n, K)
-        Negative = not answered; the first human keeps every label.
-    judges : array-like of int, shape (n, J)
+    humans : array-like of int, shape (n, K) or (n, C, K)
+        Negative = not answered; the first human keeps every label. With criteria, those of an item are
+        masked together and pairs are pooled over them.
+    judges : array-like of int, shape (n, J) or (n, C, J)
     design : {"random", "shared"}
     share : float
         In (0, 1].
@@ -93,8 +98,8 @@ def score_covariance(
     ``X_kq = d_kq ([judge = q] - S_k)``, for each pair of judges. Cost ``n (J K^2)^2``, in blocks of items.
     """
     check_design(design, ("random", "shared"))
-    labels, verdicts = matrix_of(humans, judges)
-    (n, K), J = labels.shape, verdicts.shape[1]
+    labels, verdicts = panel_of(humans, judges)
+    (n, C, K), J = labels.shape, verdicts.shape[2]
     off = ~np.eye(K, dtype=bool)
     own, joint = pair_degrees(K, design)
     weight = share**own
@@ -109,12 +114,14 @@ def score_covariance(
     products = np.zeros((J * K * K, J * K * K))
     block = max(1, _BLOCK // (J * K * K))
     for start in range(0, n, block):
-        some, judged = labels[start : start + block], verdicts[start : start + block]
-        both = (some[:, :, None] >= 0) & (some[:, None, :] >= 0) & off
-        pairs = both[:, None] & (judged >= 0)[:, :, None, None]
-        agreed = pairs & (some[:, None] == judged[:, :, None])[:, :, None, :]
-        influence = (agreed - np.nan_to_num(score)[..., None] * pairs) * scale[..., None]
-        flat = influence.reshape(len(some), J * K * K)
+        flat: Any = 0.0
+        for c in range(C):
+            some, judged = labels[start : start + block, c], verdicts[start : start + block, c]
+            both = (some[:, :, None] >= 0) & (some[:, None, :] >= 0) & off
+            pairs = both[:, None] & (judged >= 0)[:, :, None, None]
+            agreed = pairs & (some[:, None] == judged[:, :, None])[:, :, None, :]
+            influence = (agreed - np.nan_to_num(score)[..., None] * pairs) * scale[..., None]
+            flat = flat + influence.reshape(len(some), J * K * K)
         products += flat.T @ flat
     covariance = np.einsum("akqblr,kqlr->ab", products.reshape(J, K, K, J, K, K), excess)
     return mu, covariance * (n / max(n - 1, 1) if design == "shared" else 1.0)
@@ -137,8 +144,9 @@ def wrong_top_probability(
 
     Parameters
     ----------
-    humans : array-like of int, shape (n, K)
-    judges : array-like of int, shape (n, J)
+    humans : array-like of int, shape (n, K) or (n, C, K)
+        With criteria, those of an item are masked together and pairs are pooled over them.
+    judges : array-like of int, shape (n, J) or (n, C, J)
         At least two.
     share : float
         In (0, 1]: share of the items that every further human keeps.
@@ -175,8 +183,8 @@ def wrong_top_probability(
     >>> wrong_top_probability(humans, judges, 0.5).probability < 0.01
     True
     """
-    labels, verdicts = matrix_of(humans, judges)
-    if verdicts.shape[1] < 2:
+    labels, verdicts = panel_of(humans, judges)
+    if verdicts.shape[2] < 2:
         raise ProtocolError("A ranking needs two or more judges.")
     if method not in ("gaussian", "monte_carlo") or by not in ("score", "omega") or not 0 < share <= 1:
         raise ProtocolError(
@@ -196,10 +204,10 @@ def wrong_top_probability(
     else:
         counts = masked_counts(labels, verdicts, design, share, n_trials, mask=mask, seed=seed)
         best = _best(*counts, by, eps)
-    p_best = np.bincount(best, minlength=verdicts.shape[1]) / len(best)
-    wrong = float(1 - p_best[int(top)])
+    p_best = np.bincount(best, minlength=verdicts.shape[2]) / len(best)
+    wrong = float(1 - p_best[int(top)]) if np.isfinite(score).any() else float("nan")
     se = float(np.sqrt(wrong * (1 - wrong) / n_trials)) if method == "monte_carlo" else float("nan")
-    return TopJudge(wrong, se, p_best, score, method)
+    return TopJudge(wrong, se, p_best, score, method, int(top))
 
 
 # ---------------------------------------------------------------------------------------------- private

@@ -11,7 +11,8 @@ from xjudge.errors import ProtocolError
 from xjudge.statistics._loo_cells import item_gains
 from xjudge.statistics._loo_design import DesignMargins, design_margins, further_members
 from xjudge.statistics._loo_gaussian import accept_probability, gaussian_cuts, gaussian_draws
-from xjudge.statistics._loo_population import NoiseModel, Patterns, Population
+from xjudge.statistics._loo_model import NoiseModel, Patterns
+from xjudge.statistics._loo_population import Population
 from xjudge.statistics._loo_votes import Decimal, Float, read_decimal
 
 __all__ = ["PlannedJudge", "Rule", "acceptance", "by_probability", "refusal", "rule_margins", "sign_margins"]
@@ -40,12 +41,15 @@ class PlannedJudge(NamedTuple):
         Added to every margin, so that its dense margins are where the plan wants them.
     sign_shift : float or None
         Where the plan wants the margins of the alternative-annotator test; None leaves them.
+    labels_per_item : float
+        Criteria on which a pair meets; they are pooled.
     """
 
     population: Population
     model: Patterns | NoiseModel | None
     shift: Float
     sign_shift: float | None
+    labels_per_item: float = 1.0
 
 
 def rule_margins(

@@ -11,7 +11,8 @@ from xjudge.statistics._loo_cells import Cells
 from xjudge.statistics._loo_counts import loo_pair_counts
 from xjudge.statistics._loo_design import check_design
 from xjudge.statistics._loo_mask import Mask, subsets
-from xjudge.statistics._loo_population import NoiseModel, Patterns, noise_patterns, strata_of
+from xjudge.statistics._loo_model import NoiseModel, Patterns, noise_patterns
+from xjudge.statistics._loo_population import strata_of
 
 __all__ = ["Trials", "simulate_trials"]
 

@@ -16,15 +16,8 @@ from xjudge.statistics._loo_gaussian import (
     lattice_tolerance,
 )
 from xjudge.statistics._loo_mask import Mask
-from xjudge.statistics._loo_population import (
-    NoiseModel,
-    Patterns,
-    Population,
-    joint_patterns,
-    noise_model,
-    population_margin,
-    population_of,
-)
+from xjudge.statistics._loo_model import NoiseModel, Patterns, joint_patterns, noise_model
+from xjudge.statistics._loo_population import Population, population_margin, population_of
 from xjudge.statistics._loo_trials import Trials, simulate_trials
 from xjudge.statistics._loo_votes import Decimal, Float, count_votes, exact_wins, read_decimal, votes_needed
 

@@ -71,17 +71,13 @@ from xjudge.statistics._loo_margin import (
     mean_ratio,
     pair_covariance,
 )
-from xjudge.statistics._loo_mask import MaskedCounts, masked_counts
+from xjudge.statistics._loo_mask import Mask, MaskedCounts, masked_counts
+from xjudge.statistics._loo_model import NoiseModel, Patterns, joint_patterns, noise_model, noise_patterns
 from xjudge.statistics._loo_plan import OverlapPlan, plan_overlap
 from xjudge.statistics._loo_population import (
-    NoiseModel,
-    Patterns,
     Population,
     accuracy_population,
-    joint_patterns,
     judge_accuracy_at,
-    noise_model,
-    noise_patterns,
     pattern_population,
     pilot_population,
     population_margin,
@@ -106,7 +102,7 @@ from xjudge.statistics._loo_votes import (
     read_decimal,
     votes_needed,
 )
-from xjudge.statistics._loo_wrong import WrongDecision, gaussian_trusted, wrong_decision_rate
+from xjudge.statistics._loo_wrong import Method, WrongDecision, gaussian_trusted, wrong_decision_rate
 
 __all__ = [
     "LOO_STATISTICS",
@@ -122,7 +118,9 @@ __all__ = [
     "LooTables",
     "LooValidation",
     "LooVerdict",
+    "Mask",
     "MaskedCounts",
+    "Method",
     "NoiseModel",
     "OverlapPlan",
     "PairMoments",
