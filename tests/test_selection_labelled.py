@@ -183,9 +183,12 @@ def test_folds_are_of_items(ds: xr.Dataset) -> None:
 SELECTIONS: list[tuple[Any, dict[str, Any]]] = [
     (xj.select_panel, {"k": 3, "rule": ["A", "E"], "search": "all"}),
     (xj.select_panel, {"k": 2, "by": "system", "folds": 2}),
+    (xj.select_panel, {"k": 2, "rule": ["A", "D"], "search": "bounded", "folds": np.arange(90) // 30}),
+    (xj.select_panel, {"k": 2, "must_include": "j3", "family_cap": 1, "budget": 9, "protocol": MICRO}),
     (xj.panel_curve, {"n_draws": 20}),
     (xj.panel_curve, {"n_draws": 20, "protocol": MICRO, "by": "system"}),
     (xj.panel_vote, {"n_resamples": 50, "aggregate": ["soft", "weighted", "dawid_skene"]}),
+    (xj.compare_panels, {"a": ["j1", "j2"], "b": ["j2", "j5"], "n_resamples": 20, "protocol": MICRO}),
 ]
 
 
@@ -198,16 +201,23 @@ def test_every_backend_gives_the_same_bits(
 
 
 @pytest.mark.parametrize(("verb", "options"), SELECTIONS)
-def test_one_compute_and_no_lazy_answer(
-    ds: xr.Dataset, count_computes: Any, verb: Any, options: dict[str, Any]
-) -> None:
+def test_one_compute(ds: xr.Dataset, count_computes: Any, verb: Any, options: dict[str, Any]) -> None:
     lazy = ds.chunk(item=(50, 7, 33))
     lazy = lazy.assign_coords({name: c.compute() for name, c in lazy.coords.items()})
     with count_computes() as computes:
-        quiet(verb, lazy, **options)
+        now = quiet(verb, lazy, **options)
         assert computes.n == 1
-    with pytest.raises(xj.ProtocolError, match="holds the votes in memory"):
-        verb(lazy, compute=False, **options)
+        if options.get("search") == "all":
+            with pytest.raises(xj.ProtocolError, match="whose length only the answers tell"):
+                verb(lazy, compute=False, **options)
+            return
+        later = quiet(verb, lazy, compute=False, **options)
+        assert computes.n == 1
+        found = later.compute()
+        assert computes.n == 2
+    xr.testing.assert_identical(found, now)
+    for name in now.data_vars:
+        assert later[name].dtype == now[name].dtype
 
 
 @pytest.mark.parametrize(
@@ -344,6 +354,59 @@ def test_votes_are_scored_by_plain_loops(ds: xr.Dataset) -> None:
     np.testing.assert_allclose(
         found["distributional_error"].sel(aggregate="soft"), size["distributional_error"], rtol=1e-10
     )
+
+
+@pytest.mark.parametrize("protocol", [None, MICRO])
+def test_votes_of_items(ds: xr.Dataset, protocol: Any) -> None:
+    """What a panel says of each item, in plain loops; items without a human label too."""
+    data = ds.copy()
+    data["label"] = data["label"].copy()
+    data["label"][5, :3] = -1  # nobody among the humans
+    data["label"][6, 3:] = -1  # nobody among the judges
+    every = ["majority", "soft", "weighted", "signed", "dawid_skene"]
+    options: dict[str, Any] = {"protocol": protocol, "interval": None, "ties": "first", "aggregate": every}
+    found = quiet(xj.panel_vote, data, votes=True, **options)
+    assert found["vote"].dims == ("item", "criterion", "aggregate")
+    assert found["share"].dims == ("item", "criterion", "aggregate", "category")
+    assert found["category"].values.tolist() == ["a", "b", "c"]
+    labels = data["label"].transpose("item", "criterion", "rater").values.astype(int)[..., 3:]
+    vote = found["vote"].sel(aggregate="majority").values
+    soft = found["share"].sel(aggregate="soft").values
+    for place in np.ndindex(90, 2):
+        counts = np.bincount(labels[place][labels[place] >= 0], minlength=3)
+        if not counts.sum():
+            assert set(found["vote"].values[place]) == {""}
+            assert np.isnan(found["share"].values[place]).all()
+            continue
+        assert vote[place] == "abc"[counts.argmax()]
+        assert soft[place] == pytest.approx(counts / counts.sum())
+    assert (found["vote"].values[5] != "").all()
+    known = found["share"].dropna("item")
+    np.testing.assert_allclose(known.sum("category"), 1.0, rtol=1e-12)
+    alone = quiet(xj.panel_vote, data, **options)
+    xr.testing.assert_equal(found[list(alone.data_vars)], alone[list(alone.data_vars)])
+    # scored on the items that every judge answered, on what is said of them
+    complete = (labels >= 0).all(-1) & (data["label"][:, :3] >= 0).any("rater").transpose("item", "criterion")
+    gold = np.stack([inputs(data, place)[2] for place in range(2)], axis=1)
+    right = np.array(["a", "b", "c", "-"])[gold] == vote
+    if protocol is None:
+        expected = [right[complete.values[:, c], c].mean() for c in range(2)]
+    else:
+        expected = right[complete.values].mean()
+    np.testing.assert_allclose(found["accuracy"].sel(aggregate="majority"), expected, rtol=1e-12)
+
+
+def test_votes_of_items_are_lazy_too(ds: xr.Dataset, count_computes: Any) -> None:
+    lazy = ds.chunk(item=(50, 7, 33))
+    lazy = lazy.assign_coords({name: c.compute() for name, c in lazy.coords.items()})
+    options: dict[str, Any] = {"votes": True, "interval": None, "aggregate": ["majority", "weighted"]}
+    with count_computes() as computes:
+        later = quiet(xj.panel_vote, lazy, compute=False, **options)
+        assert computes.n == 0
+        assert later["vote"].shape == (90, 2, 2)
+    xr.testing.assert_identical(later.compute(), quiet(xj.panel_vote, ds, **options))
+    with pytest.raises(xj.ProtocolError, match="select a slice first"):
+        xj.panel_vote(ds, votes=True, by="system")
 
 
 def test_weights_are_judged_on_items_they_were_not_fitted_on(ds: xr.Dataset) -> None:

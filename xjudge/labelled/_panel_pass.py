@@ -10,7 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.codes import translate
-from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
 from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded
 from xjudge.labelled._panel_human import HumanSide, gold_side, human_side
 from xjudge.labelled._pass import Labels
@@ -229,6 +229,7 @@ class OpenedPanel:
         aggregate = self.protocol.aggregate
         self.human, self.gold, self.incomplete, self.by = human, gold, incomplete, by
         self.per_criterion = aggregate is None and "criterion" in self.view.rest
+        self.pooled_criteria = aggregate == "micro" and "criterion" in self.view.rest
         side = HumanSide(None, (), shares=False)
         if human is not None or not without_humans:
             side = human_side(self.counting, columns, human, aggregate)
@@ -313,6 +314,16 @@ class OpenedPanel:
         apart = apart.reshape((*apart.shape[:2], *others, *values.shape[2:]))
         drop = [axis for axis, gone in ((0, self.by is None), (1, not self.per_criterion)) if gone]
         return apart.squeeze(tuple(drop)) if drop else apart
+
+    def told(self, result: xr.Dataset, gap: str, compute: bool) -> bool:
+        """Say once what was left out, and whether values are there to look at: not on a lazy result."""
+        if self.view.lazy and not compute:
+            return False
+        dropped = int(result["n_dropped"].sum())
+        if dropped:
+            total = dropped + int(result["n_items"].sum())
+            warn(f"{dropped} of {total} units are left out: {gap} (`n_dropped`).", DroppedWarning)
+        return True
 
     def result(
         self,

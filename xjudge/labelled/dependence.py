@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, Reason, warn
+from xjudge.errors import Reason
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_pass import JOINT_ERRORS, SUMS, JointErrorCounts, OpenedPanel
 from xjudge.protocol import Protocol
@@ -136,15 +136,9 @@ def panel_dependence(
         },
         seed=seed,
     )
-    if opened.counting.view.lazy and not compute:
+    gap = "no human label, or no answer of a member that is a category"
+    if not opened.told(result, gap, compute):
         return result
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        warn(
-            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human label, or "
-            "no answer of a member that is a category (`n_dropped`).",
-            DroppedWarning,
-        )
     warn_undefined(result, _UNDEFINED)
     return result
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, Reason, warn
+from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
@@ -140,15 +140,9 @@ def panel_geometry(
         n_simulated=int(n_simulated),
         seed=seed,
     )
-    if opened.counting.view.lazy and not compute:
+    gap = "no human or gold label, or no answer of a member that is a category"
+    if not opened.told(result, gap, compute):
         return result
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        warn(
-            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human or gold "
-            "label, or no answer of a member that is a category (`n_dropped`).",
-            DroppedWarning,
-        )
     warn_undefined(result, _OF_JUDGES)
     return result
 

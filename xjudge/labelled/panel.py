@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, ProtocolWarning, Reason, XJudgeWarning, warn
+from xjudge.errors import ProtocolError, ProtocolWarning, Reason, XJudgeWarning, warn
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Partial, partial
 from xjudge.labelled._panel_pass import SUMS, VOTES, OpenedPanel, Units, flat_units
@@ -198,7 +198,7 @@ def effective_size(
     arrays = opened.counting.run(finish, compute)
     stated = {"incomplete": incomplete, **_stated(sampling, simulate)}
     result = opened.result("effective_size", *_named(opened, arrays, simulate), **stated)
-    _warn(result, incomplete, lazy=opened.counting.view.lazy and not compute)
+    _warn(opened, result, incomplete, compute)
     return result
 
 
@@ -316,7 +316,7 @@ def _stated(sampling: Sampling, simulate: _Simulated | None) -> dict[str, Any]:
     return out
 
 
-def _warn(result: xr.Dataset, incomplete: str, *, lazy: bool) -> None:
+def _warn(opened: OpenedPanel, result: xr.Dataset, incomplete: str, compute: bool) -> None:
     """Say once what was left out, what is undefined, and what rests on different items."""
     if incomplete == "pairwise":
         warn(
@@ -324,17 +324,9 @@ def _warn(result: xr.Dataset, incomplete: str, *, lazy: bool) -> None:
             "positive semidefinite and sizes may leave their ranges; report them beside incomplete='drop'.",
             ProtocolWarning,
         )
-    if lazy:
+    gap = "a member" if incomplete == "drop" else "any member"
+    if not opened.told(result, f"no human label, or no answer of {gap} that is a category", compute):
         return
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        total = dropped + int(result["n_items"].sum())
-        gap = "a member" if incomplete == "drop" else "any member"
-        warn(
-            f"{dropped} of {total} units are left out: no human label, or no answer of {gap} that is a "
-            "category (`n_dropped`).",
-            DroppedWarning,
-        )
     if result.attrs["interval"] == "auto":
         unknown = np.isnan(result["gamma_co_undefined"].values) & (result["n_items"].values > 0)
         if unknown.any():

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, Reason, warn
+from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.labelled._panel_resample import checked_sampling, resampled_panels
@@ -63,7 +63,7 @@ def compare_panels(
     interval, resample, level, n_resamples, seed
         As in :func:`xjudge.effective_size`; both panels share the resamples.
     compute : bool
-        Votes are held: ``False`` is refused on lazy labels.
+        On lazy labels, whether to compute now; the votes are held in one task.
 
     Returns
     -------
@@ -121,8 +121,6 @@ def compare_panels(
         seed=seed,
         resample=None if interval is None else resample,
     )
-    if not compute and opened.view.lazy:
-        raise ProtocolError("`compare_panels` holds the votes in memory and is not lazy: compute=True.")
     members = [np.searchsorted(both, side) for side in sides]
     opened.request(VOTES)
 
@@ -131,7 +129,7 @@ def compare_panels(
         found = [[_compared(units, members, sampling) for units in tables] for tables in slots]
         return opened.stacked(found)
 
-    arrays = opened.counting.run(finish, compute=True)
+    arrays = opened.counting.run(finish, compute)
     trailing: dict[str, tuple[str, ...]] = {n: ("bound",) for n in arrays if n.endswith("_interval")}
     coords = {"bound": ("bound", ["lower", "upper"])} if trailing else {}
     stated: dict[str, Any] = {word: view.named(side) for word, side in zip("ab", sides, strict=True)}
@@ -139,13 +137,9 @@ def compare_panels(
     if sampling.method is not None:
         stated |= {"resample": resample, "level": level, "n_resamples": n_resamples, "law": "multinomial"}
     result = opened.result("compare_panels", arrays, trailing, coords, **stated)
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        warn(
-            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human label, or "
-            "no answer of a member of either panel that is a category (`n_dropped`).",
-            DroppedWarning,
-        )
+    gap = "no human label, or no answer of a member of either panel that is a category"
+    if not opened.told(result, gap, compute):
+        return result
     warn_undefined(result, [f"{name}_difference" for name in _SIZES])
     return result
 

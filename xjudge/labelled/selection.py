@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
+from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -29,6 +29,9 @@ _MEASURED = (
     "mean_energy",
 )
 _HELD_OUT = ("accuracy", "nu_h", "nu_mse", "mean_squared_correlation", "distributional_error")
+_GUARANTEE = np.dtype("U160")
+"""Width of a statement, so that a lazy result has one before it is known."""
+
 _ON_FRONT = ("accuracy", "nu_h", "nu_mse", "mean_squared_correlation")
 
 
@@ -86,7 +89,8 @@ def select_panel(
     seed : int
         Of random folds and drawn labels.
     compute : bool
-        Selection is not lazy: ``False`` is refused on lazy labels.
+        On lazy labels, whether to compute now; the votes are held in one task. ``search="all"`` is computed
+        now: the length of its front is not known before.
 
     Returns
     -------
@@ -143,8 +147,12 @@ def select_panel(
         humans=humans,
         seed=seed,
     )
-    if not compute and opened.view.lazy:
-        raise ProtocolError("`select_panel` holds the votes in memory and is not lazy: compute=True.")
+    later = opened.view.lazy and not compute
+    if later and search == "all":
+        raise ProtocolError(
+            "`select_panel(search='all')` has a Pareto front whose length only the answers tell: take "
+            "compute=True or another search."
+        )
     options = _options(opened, must_include, exclude, family_cap, budget)
     options |= {"rule": rule, "search": search, "max_nodes": max_nodes, "seed": seed}
     fold = _fold_of_items(opened, folds, seed)
@@ -152,12 +160,18 @@ def select_panel(
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         slots = opened.slots(counted, 1)
-        chosen = [[_selected(units, k, fold, options) for units in tables] for tables in slots]
-        return _arranged(opened, chosen)
+        if later and not len(slots[0][0].judges):  # shapes only: any answers have them
+            slots = [[_example(units, fold) for units in tables] for tables in slots]
+            chosen = [[_selected(u, k, _example_fold(fold), options) for u in tables] for tables in slots]
+        else:
+            chosen = [[_selected(units, k, fold, options) for units in tables] for tables in slots]
+        arrays = _arranged(opened, chosen)
+        seen.update(panels=arrays.pop("panels"), front=arrays.pop("front"))
+        return arrays
 
-    arrays = opened.counting.run(finish, compute=True)
-    panels, n_front = arrays.pop("panels"), arrays.pop("front")
-    trailing, coords = _dims(arrays, panels, n_front)
+    seen: dict[str, Any] = {}
+    arrays = opened.counting.run(finish, compute)
+    trailing, coords = _dims(arrays, seen["panels"], seen["front"])
     words = [one if isinstance(one, str) else "callable" for one in _as_list(rule)]
     result = opened.result(
         "select_panel",
@@ -170,17 +184,13 @@ def select_panel(
         folds=folds if isinstance(folds, int | str) else None if folds is None else "given",
         family_cap=family_cap,
         budget=budget,
+        max_nodes=max_nodes,
         must_include=opened.judges[options["must_include"]],
         exclude=opened.judges[options["exclude"]],
         seed=seed,
     )
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        warn(
-            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human or gold "
-            "label, or no answer of a judge of the pool that is a category (`n_dropped`).",
-            DroppedWarning,
-        )
+    gap = "no human or gold label, or no answer of a judge of the pool that is a category"
+    opened.told(result, gap, compute)
     return result
 
 
@@ -233,6 +243,21 @@ def _fold_of_items(opened: OpenedPanel, folds: Any, seed: int) -> Ints | int | N
     return np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
+def _example_fold(fold: Ints | int | None) -> Ints | int | None:
+    """Folds of the items of :func:`_example`."""
+    return fold if fold is None or isinstance(fold, int) else np.repeat(np.unique(fold), 2)
+
+
+def _example(units: Units, fold: Ints | int | None) -> Units:
+    """Two items a fold that everybody answered, in the shapes of a table without items."""
+    n = 2 if fold is None else 2 * (fold if isinstance(fold, int) else len(np.unique(fold)))
+    n_criteria, k = units.judges.shape[1:]
+    answers = np.broadcast_to((np.arange(k) + np.arange(n)[:, None, None]) % 2, (n, n_criteria, k))
+    human = np.full((n, n_criteria, units.human.shape[2]), 1.0 / units.human.shape[2])
+    gold = np.zeros((n, n_criteria), dtype=np.int64)
+    return Units(answers, human, gold, np.ones((n, n_criteria), dtype=bool), shares=True)
+
+
 def _selected(units: Units, k: int, fold: Ints | int | None, options: dict[str, Any]) -> panel.Selection:
     """The selection on one table; units of one item are in one fold."""
     keep = units.inside
@@ -265,7 +290,7 @@ def _flat(one: panel.Selection, n_front: int) -> dict[str, Any]:
     out: dict[str, Any] = {"member": one.member, "found": one.found}
     out |= {name: getattr(one.quantities, name) for name in _MEASURED}
     out["total_cost"] = one.quantities.cost
-    out |= {"n_swaps": one.n_swaps, "guarantee": np.array(one.guarantee, dtype=str)}
+    out |= {"n_swaps": one.n_swaps, "guarantee": np.array(one.guarantee, dtype=_GUARANTEE)}
     out |= {"n_items": one.n_items, "n_dropped": one.n_dropped}
     counts = one.candidates
     out |= {"n_candidates": counts.n_panels, "n_one_swap": counts.n_one_swap}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, Reason, StructureError, warn
+from xjudge.errors import ProtocolError, Reason, StructureError
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Gold, gold_side
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
@@ -86,7 +86,7 @@ def stability(
     interval, resample, level, n_resamples, seed
         Of the flip rates, from resampled items; ``seed`` also of the reference.
     compute : bool
-        Votes are held: ``False`` is refused on lazy labels.
+        On lazy labels, whether to compute now; the votes are held in one task.
 
     Returns
     -------
@@ -150,8 +150,6 @@ def stability(
         resample=None if interval is None else resample,
     )
     place = _original(opened, dim, original)
-    if not compute and opened.view.lazy:
-        raise ProtocolError("`stability` holds the votes in memory and is not lazy: compute=True.")
     opened.request(VOTES)
     if first_option is not None:
         _request_first(opened, first_option)
@@ -163,7 +161,7 @@ def stability(
         found = [repeats.of(tables, first) for tables, first in zip(slots, shown, strict=True)]
         return opened.stacked(found)
 
-    arrays = opened.counting.run(finish, compute=True)
+    arrays = opened.counting.run(finish, compute)
     trailing: dict[str, tuple[str, ...]] = dict.fromkeys(
         [name for name in arrays if name in _PANEL or name.startswith("flip_rate") or name == "n"], ("rater",)
     )
@@ -178,7 +176,12 @@ def stability(
     result = result.transpose(
         *([] if by is None else [by]), "rater", dim, ..., "bound", missing_dims="ignore"
     )
-    _warn(result)
+    gap = "no human or gold label, or a judge that did not answer twice, for the panel's measures"
+    known = compute or not opened.view.lazy
+    if human is not None:
+        opened.told(result, gap, compute)
+    if known:
+        warn_undefined(result, ["flip_rate"])
     return result
 
 
@@ -293,15 +296,3 @@ class _Repeats:
             "n_items": np.asarray(found.n_items, dtype=np.int64),
             "n_dropped": np.asarray(found.n_dropped, dtype=np.int64),
         }
-
-
-def _warn(result: xr.Dataset) -> None:
-    if "n_dropped" in result:
-        dropped = int(result["n_dropped"].sum())
-        if dropped:
-            warn(
-                f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out of the panel's "
-                "measures: no human or gold label, or a judge that did not answer twice (`n_dropped`).",
-                DroppedWarning,
-            )
-    warn_undefined(result, ["flip_rate"])

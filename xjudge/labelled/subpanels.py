@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, warn
+from xjudge.errors import ProtocolError
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -67,7 +67,7 @@ def panel_curve(
     seed : int
         Of subpanels, halves of the items, starts and drawn labels.
     compute : bool
-        The curve is not lazy: ``False`` is refused on lazy labels.
+        On lazy labels, whether to compute now; the votes are held in one task.
 
     Returns
     -------
@@ -121,8 +121,6 @@ def panel_curve(
         humans=humans,
         seed=seed,
     )
-    if not compute and opened.view.lazy:
-        raise ProtocolError("`panel_curve` holds the votes in memory and is not lazy: compute=True.")
     n_judges = len(opened.judges)
     families = None
     if design != "random" or "family" in opened.view.data.coords:
@@ -136,7 +134,7 @@ def panel_curve(
         found = [[measure.of(units) for units in tables] for tables in opened.slots(counted, 1)]
         return opened.stacked(found)
 
-    arrays = opened.counting.run(finish, compute=True)
+    arrays = opened.counting.run(finish, compute)
     result = opened.result(
         "panel_curve",
         arrays,
@@ -152,13 +150,8 @@ def panel_curve(
         n_starts=n_starts,
         seed=seed,
     )
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        warn(
-            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human label, or "
-            "no answer of a judge of the pool that is a category (`n_dropped`).",
-            DroppedWarning,
-        )
+    gap = "no human label, or no answer of a judge of the pool that is a category"
+    opened.told(result, gap, compute)
     return result
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import DroppedWarning, ProtocolError, Reason, listing, warn
+from xjudge.errors import ProtocolError, Reason, listing
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.labelled._panel_resample import (
     checked_sampling,
@@ -23,6 +23,7 @@ from xjudge.statistics import panel
 
 __all__ = ["panel_vote"]
 
+Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 _AGGREGATES = ("majority", "soft", "weighted", "signed", "dawid_skene")
@@ -36,6 +37,7 @@ def panel_vote(
     aggregate: str | Sequence[str] = ("majority", "soft", "weighted"),
     ties: str = "uniform",
     folds: int = 5,
+    votes: bool = False,
     human: str = "observed",
     gold: str = "mode",
     protocol: Protocol | None = None,
@@ -65,6 +67,8 @@ def panel_vote(
         of the answers. The accuracy of frequencies counts a tie as the chance of a uniform pick.
     folds : int
         Random folds of the items, on which weights are judged.
+    votes : bool
+        Also say what the panel says of each item, whether a human did or not; not with ``by``.
     human, gold
         As in :func:`xjudge.effective_size`.
     protocol, by, judges, humans
@@ -72,7 +76,7 @@ def panel_vote(
     interval, resample, level, n_resamples, seed
         Percentile intervals from resampled items, with weights and confusion matrices held as they are.
     compute : bool
-        Votes are held: ``False`` is refused on lazy labels.
+        On lazy labels, whether to compute now; the votes are held in one task.
 
     Returns
     -------
@@ -80,7 +84,10 @@ def panel_vote(
         On dim ``aggregate``: ``accuracy`` against gold and ``distributional_error`` (squared distance from
         the human distribution), each with ``_reason``, ``_se`` and ``_interval(bound)``. ``weights`` on
         ``aggregate`` and ``rater``: fitted on all items, equal for votes, NaN for a latent label.
-        ``n_items``, ``n_dropped``, ``n_ties`` of the vote.
+        ``n_items``, ``n_dropped``, ``n_ties`` of the vote. With ``votes``, on ``item``, the dims of the
+        labels and ``aggregate``: ``vote``, a category as text, empty where no member answered, of a vote
+        with ties a random mode or as ``ties`` says, otherwise the first of the largest shares; and ``share``
+        on ``category``. Weights of an item that is scored are fitted without its fold, of others on all.
 
     Raises
     ------
@@ -112,6 +119,10 @@ def panel_vote(
         raise ProtocolError(f"`ties` is one of {listing(_TIES)}; got {ties!r}.")
     if folds < 2 or folds != int(folds):
         raise ProtocolError(f"`folds` is a number of at least 2; got {folds!r}.")
+    if votes and by is not None:
+        raise ProtocolError(
+            "`votes=True` is about items, and `by` cuts them into slices: select a slice first."
+        )
     sampling = checked_sampling(interval, resample, level, n_resamples, seed, "panel_vote")
     opened = OpenedPanel(
         data,
@@ -125,93 +136,133 @@ def panel_vote(
         seed=seed,
         resample=None if interval is None else resample,
     )
-    if not compute and opened.view.lazy:
-        raise ProtocolError("`panel_vote` holds the votes in memory and is not lazy: compute=True.")
     opened.request(VOTES)
+    categories = [str(category) for category in opened.scale.categories]
 
     def finish(counted: list[Any]) -> dict[str, Any]:
-        scored = _Scored(names, ties, folds, sampling)
+        n_items = opened.view.n_items if votes else None
+        scored = _Scored(names, ties, folds, sampling, categories, n_items)
         found = [[scored.of(units) for units in tables] for tables in opened.slots(counted, 1)]
         return opened.stacked(found)
 
-    arrays = opened.counting.run(finish, compute=True)
+    arrays = opened.counting.run(finish, compute)
     trailing: dict[str, tuple[str, ...]] = {name: ("aggregate",) for name in arrays if name[:2] != "n_"}
     trailing |= {name: ("aggregate", "bound") for name in arrays if name.endswith("_interval")}
     trailing["weights"] = ("aggregate", "rater")
     coords: dict[str, Any] = {"aggregate": ("aggregate", np.array(names, dtype=str))}
     if sampling.method is not None:
         coords["bound"] = ("bound", ["lower", "upper"])
-    stated: dict[str, Any] = {"aggregate": names, "ties": ties, "folds": folds, "seed": seed}
+    if votes:
+        _place_votes(opened, arrays, trailing, coords, categories)
+    stated: dict[str, Any] = {"aggregate": names, "ties": ties, "folds": folds, "votes": votes, "seed": seed}
     stated["interval"] = sampling.method or "none"
     if sampling.method is not None:
         stated |= {"resample": resample, "level": level, "n_resamples": n_resamples, "law": "multinomial"}
     result = opened.result("panel_vote", arrays, trailing, coords, **stated)
-    dropped = int(result["n_dropped"].sum())
-    if dropped:
-        warn(
-            f"{dropped} of {dropped + int(result['n_items'].sum())} units are left out: no human label, or "
-            "no answer of a member that is a category (`n_dropped`).",
-            DroppedWarning,
-        )
+    if votes:
+        last = {"vote": ["aggregate"], "share": ["aggregate", "category"]}
+        result = result.assign({n: result[n].transpose("item", ..., *dims) for n, dims in last.items()})
+    opened.told(result, "no human label, or no answer of a member that is a category", compute)
     return result
+
+
+def _place_votes(
+    opened: OpenedPanel,
+    arrays: dict[str, Any],
+    trailing: dict[str, tuple[str, ...]],
+    coords: dict[str, Any],
+    categories: Sequence[str],
+) -> None:
+    """Say on which dims the votes of items are; of units under criteria that are pooled, on these too."""
+    units = ("item", "criterion") if opened.pooled_criteria else ("item",)
+    trailing["vote"] = ("aggregate", *units)
+    trailing["share"] = ("aggregate", *units, "category")
+    if not opened.pooled_criteria:
+        axis = {"vote": -1, "share": -2}
+        arrays.update({name: arrays[name].squeeze(place) for name, place in axis.items()})
+    coords.update(opened.view.coordinates(*units))
+    coords["category"] = ("category", np.array(categories, dtype=str))
+
+
+class _Panels:
+    """Label distributions of the aggregates on one table, on every unit that some member answered."""
+
+    def __init__(self, units: Units, used: Flags, said: Flags, ties: str, folds: int, seed: int) -> None:
+        self.judges, self.h, self.gold, _ = flat_units(units, used)
+        self.answers, self.scored = units.judges[said], used[said]
+        self.n_categories = units.human.shape[2]
+        self.ties, self.folds, self.seed = ties, folds, seed
+        item = np.broadcast_to(np.arange(len(used))[:, None], used.shape)[used]
+        self.item = np.unique(item, return_inverse=True)[1].reshape(-1)
+
+    def aggregate(self, name: str) -> tuple[Floats, Floats]:
+        """Label distributions (unit, category) of an aggregate, and the weights of the judges."""
+        n_categories, n_judges = self.n_categories, self.judges.shape[1]
+        equal = np.full(n_judges, 1.0 / n_judges)
+        if name == "majority":
+            vote = panel.majority_vote(self.answers, n_categories, ties=self.ties, seed=self.seed)
+            return np.eye(n_categories)[vote.label], equal
+        if name == "soft":
+            return panel.soft_distribution(self.answers, n_categories), equal
+        if name == "dawid_skene":
+            return panel.dawid_skene(self.answers, n_categories).posterior, np.full(n_judges, np.nan)
+        n_items = int(self.item.max(initial=-1)) + 1
+        if n_items < 2:
+            return np.full((len(self.answers), n_categories), np.nan), np.full(n_judges, np.nan)
+        fold = np.random.default_rng(self.seed).permutation(np.arange(n_items) % self.folds)[self.item]
+        positive = name == "weighted"
+        gram = panel.residual_gram(self.judges, self.h)
+        weights = panel.minimum_error_weights(gram, nonnegative=positive).weights
+        shares = panel.soft_distribution(self.answers, n_categories, weights)
+        shares[self.scored] = panel.cross_fitted_distribution(self.judges, self.h, fold, nonnegative=positive)
+        return shares, weights
 
 
 class _Scored:
     """Scores of the aggregates on one table."""
 
-    def __init__(self, names: Sequence[str], ties: str, folds: int, sampling: Sampling) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        ties: str,
+        folds: int,
+        sampling: Sampling,
+        categories: Sequence[str],
+        n_items: int | None,
+    ) -> None:
         self.names, self.ties, self.folds, self.sampling = names, ties, folds, sampling
+        self.n_items = n_items  # where what is said of each item is asked for
+        self.texts = np.array([*categories, ""], dtype=str)
 
     def of(self, units: Units) -> dict[str, Any]:
         """Values by name, aggregates on the first axis."""
         used = units.used("drop")
-        judges, h, gold, _ = flat_units(units, used)
-        item = np.broadcast_to(np.arange(len(used))[:, None], used.shape)[used]
-        item = np.unique(item, return_inverse=True)[1].reshape(-1)
+        said = units.inside & (units.judges >= 0).any(-1)
+        panels = _Panels(units, used, said, self.ties, self.folds, self.sampling.seed)
         unit = units_of_items(units, self.sampling.resample)[used]
-        n_categories = units.human.shape[2]
-        vote = panel.majority_vote(
-            judges, n_categories, ties="first" if self.ties == "uniform" else self.ties
-        )
-        made = [self._aggregate(name, judges, h, item, vote) for name in self.names]
+        made = [panels.aggregate(name) for name in self.names]
         hits, errors = [], []
         for name, (shares, _) in zip(self.names, made, strict=True):
-            score = panel.score_aggregate(shares, h, gold)
+            score = panel.score_aggregate(shares[panels.scored], panels.h, panels.gold)
             hits.append(score.hit)
             errors.append(score.squared_error)
             if name == "majority" and self.ties == "uniform":
-                hits[-1], errors[-1] = _uniform(judges, h, gold, n_categories)
+                hits[-1], errors[-1] = _uniform(panels.judges, panels.h, panels.gold, panels.n_categories)
         out: dict[str, Any] = {"weights": np.stack([weights for _, weights in made])}
         for name, values in zip(_SCORES, (np.stack(hits), np.stack(errors)), strict=True):
             out |= self._summarised(name, values, unit)
         n_dropped = int(units.inside.sum() - used.sum())
-        return out | {"n_items": len(judges), "n_dropped": n_dropped, "n_ties": vote.n_ties}
-
-    def _aggregate(
-        self,
-        name: str,
-        judges: npt.NDArray[Any],
-        h: Floats,
-        item: npt.NDArray[np.intp],
-        vote: panel.MajorityVote,
-    ) -> tuple[Floats, Floats]:
-        """Label distributions (n, L) of an aggregate, and the weights of the judges."""
-        n_categories, n_judges = h.shape[1], judges.shape[1]
-        equal = np.full(n_judges, 1.0 / n_judges)
-        if name == "majority":
-            return np.eye(n_categories)[vote.label], equal
-        if name == "soft":
-            return panel.soft_distribution(judges, n_categories), equal
-        if name == "dawid_skene":
-            return panel.dawid_skene(judges, n_categories).posterior, np.full(n_judges, np.nan)
-        n_items = int(item.max(initial=-1)) + 1
-        if n_items < 2:
-            return np.full(h.shape, np.nan), np.full(n_judges, np.nan)
-        fold = np.random.default_rng(self.sampling.seed).permutation(np.arange(n_items) % self.folds)[item]
-        positive = name == "weighted"
-        shares = panel.cross_fitted_distribution(judges, h, fold, nonnegative=positive)
-        weights = panel.minimum_error_weights(panel.residual_gram(judges, h), nonnegative=positive).weights
-        return shares, weights
+        n_ties = panel.majority_vote(panels.judges, panels.n_categories).n_ties
+        out |= {"n_items": len(panels.judges), "n_dropped": n_dropped, "n_ties": n_ties}
+        if self.n_items is None:
+            return out
+        shares = np.full((len(made), *said.shape, panels.n_categories), np.nan)
+        shares[:, said] = np.stack([distribution for distribution, _ in made])
+        if not len(said):  # the shapes of a lazy result, which is known to have these items
+            shares = np.full((len(made), self.n_items, *shares.shape[2:]), np.nan)
+        none = np.isnan(shares).any(-1)
+        label = np.where(none, -1, np.nan_to_num(shares).argmax(-1))
+        return out | {"vote": self.texts[label], "share": shares}
 
     def _summarised(self, name: str, values: Floats, unit: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Mean over units, with the interval of resampled items; values (aggregate, n)."""
