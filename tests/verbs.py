@@ -217,11 +217,17 @@ CASES: dict[str, Case] = {
     "effective_size, simulated": Case(
         _verb("effective_size", interval=None, method="monte_carlo", grid=[2, 4, 8], n_curves=2), "flat"
     ),
-    "panel_curve": held(_verb("panel_curve", n_draws=20), "flat"),
-    "select_panel": held(_verb("select_panel", 2), "flat"),
-    "panel_vote": held(_verb("panel_vote"), "flat"),
-    "compare_panels": held(_verb("compare_panels", ["j1"], ["j2", "j3"], n_resamples=40), "flat"),
-    "stability": held(_verb("stability", n_resamples=40), "repeated"),
+    "panel_curve": Case(_verb("panel_curve", n_draws=20), "flat"),
+    "select_panel": Case(_verb("select_panel", 2), "flat"),
+    "panel_vote": Case(_verb("panel_vote"), "flat"),
+    "compare_panels": Case(_verb("compare_panels", ["j1"], ["j2", "j3"], n_resamples=40), "flat"),
+    "panel_vote, votes": Case(_verb("panel_vote", votes=True, interval=None), "cube"),
+    "panel_dependence": Case(_verb("panel_dependence", by="system")),
+    "panel_geometry": Case(_verb("panel_geometry", n_simulated=20), "flat"),
+    "effective_size, clusters": Case(
+        _verb("effective_size", protocol=MICRO, resample="clusters", n_resamples=40)
+    ),
+    "stability": Case(_verb("stability", n_resamples=40), "repeated"),
     "risk_coverage": held(_verb("risk_coverage", thresholds=[0.6, 0.8]), "probable"),
     "selective_threshold": held(_verb("selective_threshold", 0.4, n_starts=5), "probable"),
     "split_stability": held(_verb("split_stability", 0.4, n_splits=10, n_starts=5), "probable"),
