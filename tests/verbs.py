@@ -221,7 +221,6 @@ CASES: dict[str, Case] = {
     "select_panel": Case(_verb("select_panel", 2), "flat"),
     "panel_vote": Case(_verb("panel_vote"), "flat"),
     "compare_panels": Case(_verb("compare_panels", ["j1"], ["j2", "j3"], n_resamples=40), "flat"),
-    "panel_vote, votes": Case(_verb("panel_vote", votes=True, interval=None), "cube"),
     "panel_dependence": Case(_verb("panel_dependence", by="system")),
     "panel_geometry": Case(_verb("panel_geometry", n_simulated=20), "flat"),
     "effective_size, clusters": Case(
