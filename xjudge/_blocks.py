@@ -21,6 +21,7 @@ from xjudge._from_long import LongColumns
 from xjudge._ids import Ids, index_values
 from xjudge._ingest import Encoded, Problems, encode, factorized_pairs
 from xjudge._reading import Matched, Reading, match
+from xjudge._thin import most_raters
 from xjudge._unknown import Strange
 from xjudge.errors import StructureError
 from xjudge.schema import column_names, named_columns
@@ -306,6 +307,8 @@ class Tallied:
         Cells with several labels, by the numbers of their rows in the table.
     n_replicates : int, optional
         Under the rule ``"replicate"``.
+    n_raters : int
+        The most raters that an item has.
     """
 
     n_present: int
@@ -314,6 +317,7 @@ class Tallied:
     repeated: Repeated = field(default_factory=Repeated)
     tied: Repeated = field(default_factory=Repeated)
     n_replicates: int | None = None
+    n_raters: int = 0
 
     @property
     def n_kept(self) -> int:
@@ -331,6 +335,7 @@ class Tallied:
             Repeated.together(one.repeated for one in several),
             Repeated.together(one.tied for one in several),
             max(replicates, default=None),
+            max(one.n_raters for one in several),
         )
 
 
@@ -354,6 +359,7 @@ class TallyBlock:
             kept.repeated.at(reading.rows),
             kept.tied.at(reading.rows),
             replicates,
+            most_raters(reading.codes("item")[kept.rows], reading.codes("rater")[kept.rows]),
         )
 
 

@@ -61,6 +61,7 @@ from xjudge._lazy_frames import (
     reduce_partitions,
 )
 from xjudge._reading import Options, Reading, label_kinds
+from xjudge._sparse import code_attrs
 from xjudge._thin import Thinned, Thinner
 from xjudge.errors import StructureError
 from xjudge.scale import Scale
@@ -115,7 +116,7 @@ def _thinned(columns: pd.Index[Any], parts: list[Any], named: LongColumns, optio
         raise StructureError(" ".join(problems))
     declared = declare(options.ca, options.invalid, options.missing, options.normalise, Problems())
     scale = options.scale if isinstance(options.scale, Scale) else None
-    thinner = Thinner(named.ids, named.others, declared, scale)
+    thinner = Thinner(named.ids, named.others, declared, scale, options.layout)
     thinned: Thinned = reduce_partitions(parts, thinner, thinner.together)
     problems = frame_problems(thinned.frame)
     if problems:
@@ -190,7 +191,8 @@ class _Blocks:
         counts = outcome_counts(self.decided.matched.labels, thinned.weights)
         counts["missing"] -= thinned.n_rows - sum(present)
         replicates = 1 if rule_within(reading, options.duplicates) == "replicate" else None
-        return Tallied(sum(present), present, counts, n_replicates=replicates)
+        n_raters = max(part.n_raters for part in thinned.parts)
+        return Tallied(sum(present), present, counts, n_replicates=replicates, n_raters=n_raters)
 
     def variables(
         self, dense: bool, reading: Reading, ids: dict[str, Ids], tallied: Tallied, options: Options
@@ -201,6 +203,9 @@ class _Blocks:
         data = answers(reading, matched, none, stacked_prob(reading, self.decided))
         axes = ids | {"item": replace(ids["item"], values=ids["item"].values[:0])} if dense else ids
         variables, codes = (cube if dense else answer_list)(data, none, axes, scale)
+        if not dense:
+            told = code_attrs("item", len(ids["item"]), tallied.n_raters)
+            codes["item_code"] = (*codes["item_code"][:2], told)
         templates = {name: empty_like(variable[1]) for name, variable in (variables | codes).items()}
         first_item = np.cumsum([0, *self.n_items[:-1]]).tolist()
         scatter = Scatter(self.reader, options.duplicates, tallied.n_replicates, dense, first_item, templates)

@@ -9,8 +9,8 @@ second builder is needed. Parts of a table are thinned apart, put together, and 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,11 +23,12 @@ from xjudge._ids import RESERVED
 from xjudge._ingest import NULL, Encoded, Problems, encode, factorized_pairs, plain
 from xjudge._labels import UNKNOWN, Declared, Vocabulary
 from xjudge._lazy_frames import concat_frames
+from xjudge._sparse import ranks
 from xjudge.codes import MISSING, OUTCOMES
 from xjudge.scale import Scale
 from xjudge.schema import column_names, named_columns
 
-__all__ = ["Part", "Thinned", "Thinner"]
+__all__ = ["Part", "Thinned", "Thinner", "most_raters"]
 
 _SHOWN: Final = 4  # rows that a message may show, and one to stand for the others
 _FEW: Final = 1000
@@ -40,11 +41,15 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Part:
-    """What one partition holds: its rows, distinct items, and rows whose label is not missing."""
+    """What one partition holds: its rows, distinct items, and rows whose label is not missing.
+
+    ``n_raters`` is the most raters that one of its items has, where the layout may need it.
+    """
 
     n_rows: int
     n_items: int
     n_present: int
+    n_raters: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,12 +98,14 @@ class Thinner:
         As the builder reads them.
     declared : Declared
     scale : Scale, optional
+    layout : str
     """
 
     ids: Mapping[str, Any]
     others: Mapping[str, Any]
     declared: Declared
     scale: Scale | None
+    layout: str = "dense"
 
     def __call__(self, frame: pd.DataFrame, place: int) -> Thinned:
         """Thin one partition."""
@@ -106,8 +113,9 @@ class Thinner:
         look = _Look(frame, self)
         chosen, weights, blank = look.deciding(np.ones(n, dtype=np.int64))
         present = look.present()
-        item = look.dims.get("item")
-        part = Part(n, 0 if item is None else int(item.max(initial=-1)) + 1, int(present.sum()))
+        part = Part(
+            n, look.n_items, int(present.sum()), 0 if self.layout == "dense" else look.n_raters(present)
+        )
         return Thinned(
             _blanked(frame.iloc[chosen], blank, chosen),
             chosen.astype(np.int64),
@@ -123,20 +131,32 @@ class Thinner:
             return several[0]
         starts = np.cumsum([0, *(one.n_rows for one in several[:-1])])
         frame = concat_frames([one.frame for one in several])
-        rows = np.concatenate([one.rows + start for one, start in zip(several, starts, strict=True)])
         source = np.repeat(np.arange(len(several)), [len(one.rows) for one in several])
-        look = _Look(frame, self)
-        chosen, weights, blank = look.deciding(np.concatenate([one.weights for one in several]))
-        item = look.dims.get("item")
-        return Thinned(
-            _blanked(frame.iloc[chosen], blank, chosen),
-            rows[chosen],
-            weights[chosen],
+        spread = any(one.spread for one in several) or self._is_spread(frame, source)
+        out = Thinned(
+            frame,
+            np.concatenate([one.rows + start for one, start in zip(several, starts, strict=True)]),
+            np.concatenate([one.weights for one in several]),
             [part for one in several for part in one.parts],
             _nulls_together(several, starts),
-            spread=any(one.spread for one in several) or (item is not None and _is_spread(item, source)),
+            spread,
             repeated=any(one.repeated for one in several),
         )
+        items = sum(part.n_items for part in out.parts)
+        if not spread and len(out.rows) < 2 * items + _FEW:  # a row for each item is needed anyway
+            return out
+        chosen, weights, blank = _Look(frame, self).deciding(out.weights)
+        kept = _blanked(frame.iloc[chosen], blank, chosen)
+        return replace(out, frame=kept, rows=out.rows[chosen], weights=weights[chosen])
+
+    def _is_spread(self, frame: pd.DataFrame, source: npt.NDArray[np.intp]) -> bool:
+        """Whether an item comes from several sources."""
+        item = _Look(frame, replace(self, ids={"item": self.ids["item"]}, others={})).dims.get("item")
+        if item is None:
+            return False
+        first = np.zeros(int(item.max(initial=-1)) + 1, dtype=source.dtype)
+        first[item[::-1]] = source[::-1]
+        return bool((first[item] != source).any())
 
 
 class _Look:
@@ -167,9 +187,24 @@ class _Look:
             codes, _ = factorized_pairs(codes, part.codes, len(part.values))  # type: ignore[union-attr]
         return codes
 
+    def _null(self, name: Hashable) -> npt.NDArray[np.bool_]:
+        encoded = self.encoded[name]
+        return self.columns[name].isna().to_numpy() if encoded is None else encoded.codes == NULL
+
     def _only(self, argument: str) -> Encoded | None:
         names = self.roles.get(argument, ())
         return self.encoded.get(names[0]) if len(names) == 1 else None
+
+    @property
+    def n_items(self) -> int:
+        """Distinct items; none where they cannot be read."""
+        return int(self.dims["item"].max(initial=-1)) + 1 if "item" in self.dims else 0
+
+    def n_raters(self, present: npt.NDArray[np.bool_]) -> int:
+        """The most raters that an item has among some rows."""
+        if not {"item", "rater"} <= self.dims.keys():
+            return 0
+        return most_raters(self.dims["item"][present], self.dims["rater"][present])
 
     # ------------------------------------------------------------------------------------------ which rows
 
@@ -183,7 +218,7 @@ class _Look:
         for name in {name for argument in self.thinner.ids for name in self.roles[argument]}:
             if name in self.columns:
                 keep[_of_every_type(self.columns[name], self.encoded[name])] = True
-                keep[np.flatnonzero(self.columns[name].isna())[:_SHOWN]] = True
+                keep[np.flatnonzero(self._null(name))[:_SHOWN]] = True
         for argument in self.thinner.others:
             for name in self.roles[argument]:
                 if name in self.numbers and self.numbers[name] is None:
@@ -193,10 +228,8 @@ class _Look:
         for argument in ("role", "identity"):
             column = self._only(argument)
             if column is not None:
-                pairs = column.codes + 1
-                if "rater" in self.dims:
-                    pairs, _ = factorized_pairs(self.dims["rater"], column.codes + 1, len(column.values) + 1)
-                keep[_firsts(pairs)] = True
+                rater = self.dims.get("rater", np.zeros_like(column.codes))
+                keep[_firsts(factorized_pairs(rater, column.codes + 1, len(column.values) + 1)[0])] = True
         chosen, weights = self._labels(weights)
         keep[chosen] = True
         blank = self._covariates(keep)
@@ -212,7 +245,7 @@ class _Look:
             classes, _ = factorized_pairs(classes, status.codes + 1, len(status.values) + 1)
         small = classes.astype(np.int16) if classes.max(initial=0) < 1 << 15 else classes
         order = np.argsort(small, kind="stable")  # of 16 bits, a radix sort
-        starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
+        starts = _changes(small[order])
         sizes = np.diff(np.append(starts, len(order)))
         place = np.arange(len(order)) - np.repeat(starts, sizes)
         first = order[place < _SHOWN]
@@ -245,7 +278,7 @@ class _Look:
             strange = np.flatnonzero(~known)
             if len(strange) > _MANY:
                 apart[strange[_MANY:]] = strange[_MANY - 1]
-        return np.asarray(pd.factorize(apart[codes])[0])
+        return apart[codes]
 
     def _covariates(self, keep: npt.NDArray[np.bool_]) -> dict[Hashable, Rows]:
         """Mark the rows that place further columns; return the rows that show that one has no place."""
@@ -284,7 +317,7 @@ class _Look:
         """The nulls of every id column."""
         out = {}
         for name in {name for argument in self.thinner.ids for name in self.roles[argument]}:
-            if name in self.columns and (null := self.columns[name].isna().to_numpy()).any():
+            if name in self.columns and (null := self._null(name)).any():
                 out[name] = (int(null.sum()), len(null), rows[np.flatnonzero(null)[:_SHOWN]].tolist())
         return out
 
@@ -321,10 +354,18 @@ class _Look:
 
 
 def _firsts(codes: Codes) -> Rows:
-    """Rows where a code comes up that is not among those before it."""
-    if not len(codes):
-        return np.array([], dtype=np.intp)
-    return np.flatnonzero(~pd.Series(codes).duplicated().to_numpy())
+    """First row of every code, of codes that count up in order of first appearance."""
+    return _changes(np.maximum.accumulate(codes))
+
+
+def _changes(values: npt.NDArray[Any]) -> Rows:
+    """Places of the first value and of every value that is not the one before it."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+
+
+def most_raters(item: Codes, rater: Codes) -> int:
+    """The most raters that one item has."""
+    return int(ranks(item, rater)[0].max(initial=-1)) + 1
 
 
 def _encoded(series: pd.Series[Any]) -> Encoded | None:
@@ -337,23 +378,21 @@ def _encoded(series: pd.Series[Any]) -> Encoded | None:
 def _of_every_type(series: pd.Series[Any], encoded: Encoded | None) -> Rows:
     """First and last row of every type of value, and of infinite numbers."""
     if encoded is None:
-        types: Iterable[Any] = (type(value) for value in series)
-        codes = pd.factorize(np.array([_hashable_type(one) for one in types], dtype=object))[0]
+        types = np.array([_hashable_type(type(value)) for value in series], dtype=object)
+        codes = pd.factorize(types)[0]
     elif encoded.kind in ("mixed", "other"):
-        names = pd.factorize(
-            np.array([_hashable_type(type(value)) for value in encoded.values], dtype=object)
-        )
-        codes = np.append(names[0], NULL)[encoded.codes]
+        types = np.array([_hashable_type(type(value)) for value in encoded.values], dtype=object)
+        codes = np.append(pd.factorize(types)[0], NULL)[encoded.codes]
+    elif encoded.values.dtype.kind == "f":
+        codes = np.append(np.isinf(encoded.values).astype(np.int64), NULL)[encoded.codes]
     else:
-        groups = np.zeros(len(encoded.values), dtype=np.int64)
-        if encoded.values.dtype.kind == "f":
-            groups[np.isinf(encoded.values)] = 1
-        codes = np.append(groups, NULL)[encoded.codes]
-    there = np.flatnonzero(codes >= 0)
-    if not len(there):
-        return there
-    last = len(there) - 1 - _firsts(codes[there][::-1])
-    return np.union1d(there[_firsts(codes[there])], there[last])
+        codes = np.minimum(encoded.codes, 0)
+    ends = []
+    for one in range(int(codes.max(initial=-1)) + 1):
+        is_one = codes == one
+        if is_one.any():
+            ends += [int(np.argmax(is_one)), len(codes) - 1 - int(np.argmax(is_one[::-1]))]
+    return np.array(sorted(set(ends)), dtype=np.intp)
 
 
 def _hashable_type(one: type) -> str:
@@ -410,13 +449,6 @@ def _blanked(frame: pd.DataFrame, blank: Mapping[Hashable, Rows], chosen: Rows) 
     for name, rows in blank.items():
         out[name] = frame[name].where(np.isin(chosen, rows))
     return out
-
-
-def _is_spread(item: Codes, source: npt.NDArray[np.intp]) -> bool:
-    """Whether an item comes from several sources."""
-    first = np.zeros(int(item.max(initial=-1)) + 1, dtype=source.dtype)
-    first[item[::-1]] = source[::-1]
-    return bool((first[item] != source).any())
 
 
 def _nulls_together(
