@@ -21,6 +21,7 @@ from shared import SHARED, needs_shared, oracle
 
 import xjudge as xj
 from xjudge.statistics.bounds import (
+    STATISTICS,
     category_breakdown,
     category_range_at_share,
     sharp_bounds,
@@ -237,6 +238,36 @@ def test_accuracy_over_every_completion_of_the_labels(
     assert found["accuracy"].values.tolist() == pytest.approx(
         [np.nan if covered is None else covered], nan_ok=True
     )
+
+
+def majority_table(codes: Codes, humans: int) -> Codes:
+    """Counts (3, 3) of the vote against the judge, nothing open."""
+    table = np.zeros((3, 3), dtype=np.int64)
+    for row in codes.tolist():
+        ones, zeros = row[:humans].count(1), row[:humans].count(0)
+        if ones != zeros and row[humans] >= 0:
+            table[int(ones > zeros), row[humans]] += 1
+    return table
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_statistic_of_a_vote_over_every_completion_of_the_labels(seed: int) -> None:
+    humans = 1 + seed % 4
+    codes = few_open(500 + seed, (5, humans + 1), 2, 8)
+    tables = np.stack([majority_table(whole, humans) for whole in completions(codes, 2)])
+    ds = dataset(codes, ["human"] * humans + ["judge"])
+    found = ranges(ds, reference="majority", statistic=list(STATISTICS))
+    accuracy = ranges(ds, reference="majority")
+    for name in STATISTICS:
+        reached = sharp_bounds(tables, name)[0]
+        if np.isnan(reached).all():
+            assert np.isnan(ends(found, name)).all()
+            assert found[f"{name}_range_reason"].values.tolist() != ["ok"]
+        else:
+            assert ends(found, name) == pytest.approx([np.nanmin(reached), np.nanmax(reached)], abs=1e-12)
+            assert found[f"{name}_range_kind"].values.tolist() == ["outer"]
+    alone = ranges(ds, reference="majority", statistic="kappa")
+    assert alone["n_unresolved"].equals(accuracy["n_unresolved"])
 
 
 def test_a_tie_that_an_open_label_could_break_is_unresolved() -> None:
@@ -671,6 +702,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"statistic": ["accuracy", "kappa"], "protocol": MICRO},
     {"reference": "pooled", "statistic": ["accuracy", "phi"], "by": "system"},
     {"reference": "majority", "protocol": xj.Protocol(aggregate="macro")},
+    {"reference": "majority", "statistic": ["kappa", "f1", "accuracy"], "protocol": MICRO},
     {"max_share": [0.2, 1.0], "reference": "h1"},
 ]
 
@@ -742,7 +774,6 @@ def test_tidy_has_both_ends(ds: xr.Dataset) -> None:
         ({"max_share": 1.5}, r"in \[0, 1\]; got 1.5"),
         ({"max_share": []}, r"in \[0, 1\]"),
         ({"interval": "delta"}, "intervals from resamples only"),
-        ({"reference": "majority", "statistic": "kappa"}, "range for accuracy only"),
         ({"reference": "majority", "max_share": 0.5}, "no meaning for a majority"),
         ({"resample": "criteria"}, "needs criteria to be pooled"),
     ],
@@ -758,6 +789,8 @@ def test_refusals_of_a_scale() -> None:
         xj.coverage_bounds(ds, statistic="f1")
     with pytest.raises(xj.ProtocolError, match="carries ranges of accuracy, kappa, not of 'f1'"):
         xj.breakdown(ds, "f1", 0.5)
+    with pytest.raises(xj.ProtocolError, match="range for accuracy only"):
+        xj.coverage_bounds(ds, statistic=["accuracy", "kappa"], reference="majority")
     two = dataset(random_codes(0, (9, 2), 2), ["human", "judge"], xj.Scale.nominal(["x", "y"]))
     with pytest.raises(xj.ProtocolError, match="not of 'recall'"):
         xj.coverage_bounds(two, statistic=["accuracy", "recall"])

@@ -8,13 +8,14 @@ item by item, here, and carried through the pass as one small code per item, jud
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from xjudge.codes import MISSING, smallest_dtype, to_codes, translate
 from xjudge.lazy import map_items
+from xjudge.statistics.bounds import VOTE_KINDS
 
 __all__ = ["AGREE", "DISAGREE", "LEAVE", "MOST_HUMANS", "OPEN", "VOTES", "coded", "triples"]
 
@@ -51,8 +52,7 @@ def coded(
     n_categories: int,
     humans: tuple[int, ...],
     judges: tuple[int, ...],
-    *,
-    vote: bool,
+    kind: Literal["extremes", "votes", "kinds"],
 ) -> tuple[Any, int]:
     """Columns of codes: one that is always 0, then one for each judge.
 
@@ -64,8 +64,10 @@ def coded(
     n_categories : int
     humans, judges : tuple of int
         Positions of the raters.
-    vote : bool
-        Codes of a case under the humans' vote (:data:`AGREE` and the like), or places in :func:`triples`.
+    kind : {"extremes", "votes", "kinds"}
+        Places in :func:`triples`; codes of a case under the humans' vote, by what it does to accuracy
+        (:data:`AGREE` and the like) or, for two categories, by the cells that it may come to
+        (:func:`xjudge.statistics.bounds.vote_bounds`).
 
     Returns
     -------
@@ -73,10 +75,10 @@ def coded(
         Missing where no completion puts the case into a table. Lazy where the labels are.
     n_codes : int
     """
-    n_codes = VOTES if vote else len(triples(len(humans)))
+    how: type[_Columns] = {"extremes": _Extremes, "votes": _Votes, "kinds": _Kinds}[kind]
+    n_codes = {"extremes": len(triples(len(humans))), "votes": VOTES, "kinds": VOTE_KINDS}[kind]
     dtype = smallest_dtype(n_codes)
-    kind = _Votes if vote else _Extremes
-    function: Callable[..., Any] = kind(targets, n_categories, humans, judges, dtype)
+    function: Callable[..., Any] = how(targets, n_categories, humans, judges, dtype)
     return map_items(function, [labels], shape=(1 + len(judges), labels.shape[2]), dtype=dtype), n_codes
 
 
@@ -162,3 +164,12 @@ class _Votes(_Columns):
         is_open = (unresolved | (n_wins + tie > 1)) & (agree | disagree)
         code = AGREE * agree + DISAGREE * disagree + LEAVE * (tie > 0) + OPEN * is_open
         return np.where(code > 0, code, MISSING)
+
+
+class _Kinds(_Votes):
+    """Kinds of cases under a vote on two categories: what may win, whether it may tie, the verdict."""
+
+    def _code(self, prepared: tuple[Ints, ...], said: Ints) -> Ints:
+        wins, n_wins, tie = prepared
+        bits = wins[0] + 2 * wins[1] + 4 * (tie > 0)
+        return np.where(n_wins > 0, 3 * bits + said, MISSING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,12 @@ from xjudge.labelled._sides import Sides
 from xjudge.scale import Scale
 from xjudge.statistics.bounds import (
     STATISTICS,
+    VOTE_KINDS,
     category_bounds,
     category_range_at_share,
     range_at_share_with_reason,
     sharp_bounds_with_reason,
+    vote_bounds,
 )
 
 __all__ = ["Ends", "Route", "bounded_statistics", "covered", "n_open", "open_plan", "outcome_codes", "routes"]
@@ -54,11 +56,14 @@ class Route:
         Collapses the counts to the tables that ``ends`` takes.
     ends : callable
         From tables (..., L, R) and a share to :class:`Ends`.
+    open_codes : ndarray of int, optional
+        Where the plan counts codes of cases: 1 for those that a completion may change, 0 for others.
     """
 
     counting: Pass
     plan: Plan
     ends: Callable[[npt.NDArray[Any], float], Ends]
+    open_codes: Ints | None = None
 
     def end(self, share: float, *, upper: bool) -> OfTable:
         """One end as a statistic of tables, for resamples."""
@@ -109,10 +114,11 @@ def bounded_statistics(statistic: str | Sequence[str], scale: Scale, reference: 
             f"{scale!r} carries ranges of {', '.join(fit)}, not of {listing(wrong)}. Map it to a negative "
             "and a positive category (xj.at_least, xj.one_of: one against the rest)."
         )
-    if reference == "majority" and names != ["accuracy"]:
+    if reference == "majority" and names != ["accuracy"] and scale.n_categories > 2:
         raise ProtocolError(
-            f"reference='majority' has a range for accuracy only, not for {listing(names)}; "
-            "reference='each', a human's name, and (as an outer range) 'pooled' carry the others."
+            f"On {scale.n_categories} categories reference='majority' has a range for accuracy only, not for "
+            f"{listing(names)}: map the scale (xj.at_least, xj.one_of: one against the rest), or take "
+            "reference='each', a human's name, or (as an outer range) 'pooled'."
         )
     return names
 
@@ -163,7 +169,9 @@ def routes(
     for name in names:
         by_item = kind == "majority" or (kind == "pooled" and len(counting.sides.left) <= MOST_HUMANS)
         if name == "accuracy" and by_item and whole:
-            out[name] = _by_item(counting, plan, opened, vote=kind == "majority")
+            out[name] = _by_item(counting, plan, opened, "votes" if kind == "majority" else "extremes")
+        elif kind == "majority":
+            out[name] = _by_item(counting, plan, opened, "kinds", name)
         elif n == 2:
             out[name] = Route(tables, opened, _binary(name, sharp=not loose))
         else:
@@ -214,17 +222,23 @@ class _CodePlan(Plan):
         return len(self.right_targets) - N_OUTCOMES
 
 
-def _by_item(counting: Pass, plan: Plan, opened: Plan, *, vote: bool) -> Route:
-    """Accuracy from what completions of single items can come to."""
+def _by_item(
+    counting: Pass,
+    plan: Plan,
+    opened: Plan,
+    kind: Literal["extremes", "votes", "kinds"],
+    statistic: str = "accuracy",
+) -> Route:
+    """A statistic from what completions of single items can come to."""
     sides = counting.sides
-    name = f"extremes:{plan.right}"
+    name = f"{kind}:{plan.right}"
     counting.arrays[name], n_codes = coded(
         counting.arrays[plan.right],
         opened.right_targets,
         plan.scale.n_categories,
         sides.left,
         sides.right,
-        vote=vote,
+        kind,
     )
     apart = _beside(counting)
     apart.sides = Sides((0,), tuple(range(1, 1 + len(sides.right))), "one", ("rater",))
@@ -242,7 +256,11 @@ def _by_item(counting: Pass, plan: Plan, opened: Plan, *, vote: bool) -> Route:
     )
     apart.plans = [plan]
     apart._ask(plan)
-    return Route(apart, plan, _vote_ends if vote else _pooled_ends(len(sides.left)))
+    if kind == "extremes":
+        return Route(apart, plan, _pooled_ends(len(sides.left)))
+    if kind == "votes":
+        return Route(apart, plan, _vote_ends, (_CODES & OPEN > 0).astype(np.int64))
+    return Route(apart, plan, _kind_ends(statistic), _OPEN_KINDS)
 
 
 def _beside(counting: Pass) -> Pass:
@@ -289,14 +307,31 @@ def _vote_ends(table: npt.NDArray[Any], share: float) -> Ends:
     return Ends(lower, upper, np.zeros(lower.shape, dtype=bool), reason)
 
 
+def _kind_ends(statistic: str) -> Callable[[npt.NDArray[Any], float], Ends]:
+    def ends(table: npt.NDArray[Any], share: float) -> Ends:
+        found = vote_bounds(table[..., 0, :], statistic)
+        return Ends(found.lower, found.upper, np.zeros(found.lower.shape, dtype=bool), found.reason)
+
+    return ends
+
+
+def _is_open(kind: int) -> bool:
+    """Whether a case of a kind may come to more than one thing, one of them in the table."""
+    bits, said = divmod(kind, 3)
+    return (bits & 3) > 0 and (said == 2 or bits not in (1, 2))
+
+
+_OPEN_KINDS = np.array([_is_open(kind) for kind in range(VOTE_KINDS)], dtype=np.int64)
+
+
 # ---------------------------------------------------------------------------------------------------- counts
 
 
 def n_open(route: Route, counted: list[Any]) -> Ints:
     """Cases (..., criterion, other, A, B) that a completion may change."""
     table = route.plan.collapse(route.counting.raw(route.plan, counted))
-    if isinstance(route.plan, _CodePlan):
-        return np.asarray(table[..., 0, :] @ (_CODES & OPEN > 0).astype(np.int64))
+    if route.open_codes is not None:
+        return np.asarray(table[..., 0, :] @ route.open_codes)
     return np.asarray(table.sum((-2, -1)) - table[..., :-1, :-1].sum((-2, -1)))
 
 

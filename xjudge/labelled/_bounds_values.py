@@ -184,8 +184,8 @@ class Bounds:
     def made(self, counted: list[Any]) -> dict[str, Any]:
         """Everything of the result, by variable."""
         by_vote = self.counting.sides.kind == "majority"
-        route = self.routes["accuracy"] if by_vote else Route(self.counting, self.opened, _no_ends)
         names = list(self.routes)
+        route = self.routes[names[0]] if by_vote else Route(self.counting, self.opened, _no_ends)
         out, eligible = _counts_and_values(self.place, counted, names, self.weights, n_open(route, counted))
         included = []
         for name in names:

@@ -60,7 +60,8 @@ def coverage_bounds(
         also ``"precision"``, ``"recall"``, ``"specificity"``, ``"f1"``, ``"rate_reference"`` and
         ``"rate_rater"`` (the positive rates). On more categories accuracy and kappa.
     reference : {"each", "pooled", "majority"} or name
-        Each human (dim ``reference``), all humans pooled, the humans' vote (accuracy only), or one rater.
+        Each human (dim ``reference``), all humans pooled, the humans' vote (on more than two categories for
+        accuracy only), or one rater.
     unresolved : {"ca", "invalid"} or both
         The outcomes that stand for a verdict not given. Missing never does, nor a tie that is left out; what
         the protocol recodes to a category is resolved.

@@ -26,8 +26,8 @@ from xjudge.statistics.weights import Matrix
 
 __all__ = ["category_breakdown", "category_range_at_share"]
 
-_WORK = 100_000
-_HALVINGS = 40
+_WORK = 20_000
+_HALVINGS = 32
 _NEAR = 1e-12
 
 
@@ -194,7 +194,7 @@ def category_breakdown(
     Notes
     -----
     Accuracy solves a linear equation, a near tie in fractions with the threshold read as the decimal that is
-    written. Kappa's lower end on real masses, share 1 included, is bisected 40 times.
+    written. Kappa's lower end on real masses, share 1 included, is bisected 32 times.
 
     Examples
     --------

@@ -36,10 +36,12 @@ from xjudge.statistics._bounds_cells import (
 )
 from xjudge.statistics._bounds_raters import RATER_STATISTICS, rater_bounds
 from xjudge.statistics._bounds_share import range_at_share, range_at_share_with_reason
+from xjudge.statistics._bounds_votes import VOTE_KINDS, vote_bounds
 
 __all__ = [
     "RATER_STATISTICS",
     "STATISTICS",
+    "VOTE_KINDS",
     "Breakdown",
     "CertifiedRange",
     "Range",
@@ -56,6 +58,7 @@ __all__ = [
     "sharp_bounds",
     "sharp_bounds_with_reason",
     "unresolved_table",
+    "vote_bounds",
 ]
 
 Float = npt.NDArray[np.float64]
