@@ -34,6 +34,18 @@ def sure(ds: xr.Dataset) -> xr.Dataset:
     return ds.assign(confidence=(ds["label"].dims, rng.uniform(0.5, 1, ds["label"].shape)))
 
 
+def three(ds: xr.Dataset) -> xr.Dataset:
+    """Three categories."""
+    return dataset(
+        random_codes(4, (60, 5), 3), ["human"] * 3 + ["judge"] * 2, xj.Scale.nominal(["a", "b", "c"])
+    )
+
+
+def repeated(ds: xr.Dataset) -> xr.Dataset:
+    """Judges asked twice."""
+    return ds.rename(criterion="replicate")
+
+
 RESULTS: dict[str, Any] = {
     "agreement": lambda ds: quiet(xj.agreement, ds),
     "resampled": lambda ds: quiet(xj.agreement, ds, interval="bca", n_resamples=50, protocol=MICRO),
@@ -64,6 +76,12 @@ RESULTS: dict[str, Any] = {
     "panel_curve": lambda ds: quiet(xj.panel_curve, ds, n_draws=20),
     "select_panel": lambda ds: quiet(xj.select_panel, ds, 1),
     "panel_vote": lambda ds: quiet(xj.panel_vote, ds, protocol=MICRO),
+    "panel_votes": lambda ds: quiet(
+        xj.panel_vote, ds, votes=True, interval=None, aggregate=["soft", "signed"]
+    ),
+    "panel_dependence": lambda ds: quiet(xj.panel_dependence, ds, by="system"),
+    "panel_geometry": lambda ds: quiet(xj.panel_geometry, three(ds), n_simulated=20),
+    "stability": lambda ds: quiet(xj.stability, repeated(ds), n_resamples=20, n_draws=5),
     "compare_panels": lambda ds: quiet(xj.compare_panels, ds, ["j1"], ["j1", "j2"], n_resamples=50),
 }
 
@@ -157,3 +175,77 @@ def test_what_lives_on_other_dims_is_named(ds: xr.Dataset) -> None:
 def test_tidy_takes_results_only(ds: xr.Dataset) -> None:
     with pytest.raises(xj.StructureError, match="what a verb returned"):
         xj.tidy(ds)
+
+
+# ------------------------------------------------------------------------------------------------- rebuilding
+
+MADE_FROM: dict[str, Any] = {
+    "prevalence": lambda ds: ds.isel(criterion=0, drop=True),
+    "risk_coverage": lambda ds: sure(ds),
+    "selective_threshold": lambda ds: sure(ds),
+    "split_stability": lambda ds: sure(ds),
+    "cascade": lambda ds: sure(ds),
+    "allocate": lambda ds: ds.isel(criterion=0),
+    "panel_geometry": three,
+    "stability": repeated,
+}
+"""What a result was computed from, where that is not the dataset itself."""
+
+WITHOUT = ("spread", "plan_overlap")
+"""Results that do not hold what they were made from."""
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if name not in WITHOUT])
+def test_every_result_is_rebuilt_from_its_attributes(ds: xr.Dataset, name: str, tmp_path: Path) -> None:
+    data = MADE_FROM.get(name, lambda ds: ds)(ds)
+    result = RESULTS[name](ds)
+    again = quiet(xj.rebuild, result, data)
+    assert again.identical(result)
+    result.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "result.nc", engine="h5netcdf") as file:
+        assert quiet(xj.rebuild, file.load(), data).equals(result)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_results_that_do_not_say_what_they_were_made_from(ds: xr.Dataset, name: str) -> None:
+    with pytest.raises(xj.StructureError, match=f"cannot recompute `{name}`"):
+        xj.rebuild(RESULTS[name](ds), ds)
+
+
+OPTIONS: list[tuple[Any, dict[str, Any]]] = [
+    (xj.compare, {"a": ["j1", "j2"], "b": [xj.constant("MET"), "j2"], "statistic": "kappa"}),
+    (xj.compare, {"a": "j1", "b": xj.constant("UNMET"), "reference": "pooled", "by": "system"}),
+    (xj.panel_curve, {"sizes": [1, 2], "quantiles": [0.1, 0.9], "n_draws": 9, "by": "system", "seed": 3}),
+    (
+        xj.select_panel,
+        {"k": 1, "rule": ["D", "E"], "search": "all", "exclude": "j2", "folds": 3, "protocol": MICRO},
+    ),
+    (xj.select_panel, {"k": 1, "rule": "A", "search": "bounded", "max_nodes": 7, "folds": "system"}),
+    (xj.compare_panels, {"a": ["j1"], "b": ["j1", "j2"], "interval": None, "protocol": MICRO}),
+    (xj.effective_size, {"resample": "clusters", "n_resamples": 20, "interval": "percentile"}),
+    (xj.panel_vote, {"aggregate": "majority", "ties": "hash", "votes": True, "interval": None}),
+    (xj.panel_dependence, {"gold": "h1", "judges": ["j2"], "protocol": MICRO}),
+]
+
+
+@pytest.mark.parametrize(("verb", "options"), OPTIONS)
+def test_options_are_in_the_attributes(ds: xr.Dataset, verb: Any, options: dict[str, Any]) -> None:
+    data = ds.assign_coords(cluster=("item", np.arange(120) // 4))
+    result = quiet(verb, data, **options)
+    assert quiet(xj.rebuild, result, data).identical(result)
+
+
+def test_repeats_without_humans_and_of_another_original(ds: xr.Dataset) -> None:
+    data = repeated(ds).assign_coords(replicate=[10, 20])
+    for options in ({"human": None}, {"original": 20, "n_draws": 3, "resample": "decisions"}):
+        result = quiet(xj.stability, data, n_resamples=20, **options)
+        assert quiet(xj.rebuild, result, data).identical(result)
+
+
+def test_functions_and_folds_that_only_the_caller_has(ds: xr.Dataset) -> None:
+    ruled = quiet(xj.select_panel, ds, 1, rule=["D", lambda panels: -panels.mean_energy])
+    with pytest.raises(xj.StructureError, match="a result of a function: 'rule' was given as one"):
+        xj.rebuild(ruled, ds)
+    folded = quiet(xj.select_panel, ds, 1, folds=[0, 1, 2] * 40)
+    with pytest.raises(xj.StructureError, match="keep them in a coordinate"):
+        xj.rebuild(folded, ds)

@@ -167,7 +167,7 @@ def stability(
     )
     trailing |= {name: ("rater", "bound") for name in arrays if name.endswith(("_interval", "_band"))}
     coords = {"bound": ("bound", ["lower", "upper"])} if any("bound" in t for t in trailing.values()) else {}
-    stated: dict[str, Any] = {"dim": dim, "original": str(opened.view.names(dim)[place]), "n_draws": n_draws}
+    stated: dict[str, Any] = {"dim": dim, "original": opened.view.names(dim)[place], "n_draws": n_draws}
     stated |= {"first_option": first_option, "interval": sampling.method or "none", "seed": seed}
     if sampling.method is not None:
         stated |= {"resample": resample, "level": level, "n_resamples": n_resamples, "law": "multinomial"}
