@@ -15,7 +15,7 @@ import numpy.typing as npt
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 
-__all__ = ["PLACE", "Cells", "Checked", "InGroups", "Pack", "Sizes", "Within", "ranks"]
+__all__ = ["PLACE", "Cells", "Checked", "InGroups", "Pack", "Sizes", "Within", "check_order", "ranks"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -165,12 +165,17 @@ class InGroups:
         return np.maximum(self.group[item], 0) * self.n_raters + rater.astype(np.int64)
 
 
+def check_order(item: npt.NDArray[Any]) -> None:
+    """Refuse answers that are not sorted by item."""
+    if (item[1:] < item[:-1]).any():
+        raise StructureError('The answers are not sorted by item: use `ds.sortby("item_code")`.')
+
+
 def _check_codes(
     items: tuple[int, int], item: npt.NDArray[Any], others: dict[str, tuple[npt.NDArray[Any], int]]
 ) -> None:
     """Refuse answers that are not sorted by item, and codes that point outside their table."""
-    if len(item) and (item[1:] < item[:-1]).any():
-        raise StructureError('The answers are not sorted by item: use `ds.sortby("item_code")`.')
+    check_order(item)
     for dim, (codes, low, high) in {
         "item": (item, *items),
         **{dim: (codes, 0, size) for dim, (codes, size) in others.items()},

@@ -11,7 +11,7 @@ import xarray as xr
 from xjudge._sparse import DIMS, Answers, code_attrs, ranks
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError, listing
-from xjudge.lazy import materialise
+from xjudge.lazy import materialise, metadata_values
 from xjudge.view import View, checked_dataset
 
 __all__ = ["to_dense", "to_sparse"]
@@ -65,13 +65,16 @@ def to_dense(data: xr.Dataset | xr.DataArray, *, raters: Any = None) -> xr.Datas
     return answers.columns(chosen, names=kept)[0]
 
 
-def to_sparse(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
+def to_sparse(data: xr.Dataset | xr.DataArray, *, chunks: int | None = None) -> xr.Dataset:
     """Judge dataset in the sparse layout: one entry for each label, ``label(answer)``, sorted by item.
 
     Parameters
     ----------
     data : Dataset or DataArray
         A judge dataset in either layout.
+    chunks : int, optional
+        Answers of a chunk, about: chunks end where items do, as every verb needs them. Without it a dataset
+        that has the sparse layout comes back as it is.
 
     Returns
     -------
@@ -81,7 +84,7 @@ def to_sparse(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     Raises
     ------
     StructureError
-        Dims beyond item, rater, criterion and replicate.
+        Dims beyond item, rater, criterion and replicate; fewer than one answer a chunk.
 
     Notes
     -----
@@ -96,8 +99,20 @@ def to_sparse(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     (('answer',), True)
     """
     ds = checked_dataset(data)
-    if "answer" in ds["label"].dims:
+    if "answer" not in ds["label"].dims:
+        ds = _as_answers(ds)
+    if chunks is None:
         return ds
+    if chunks < 1:
+        raise StructureError(f"`chunks` is a number of answers, at least 1; got {chunks!r}.")
+    codes = metadata_values(ds.variables["item_code"].data)
+    cuts = np.searchsorted(codes, codes[np.arange(chunks, len(codes), chunks)])
+    sizes = np.diff(np.unique([0, *cuts.tolist(), len(codes)]))
+    return ds.chunk(answer=tuple(sizes.tolist()))
+
+
+def _as_answers(ds: xr.Dataset) -> xr.Dataset:
+    """The dense layout listed."""
     dims: list[str] = [dim for dim in DIMS if dim in ds["label"].dims]
     further = [dim for dim in ds["label"].dims if dim not in dims]
     if further:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge._answer_blocks import PLACE, Cells, Checked, InGroups, Pack, Sizes, Within, ranks
+from xjudge._answer_blocks import PLACE, Cells, Checked, InGroups, Pack, Sizes, Within, check_order, ranks
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 from xjudge.lazy import (
@@ -42,6 +42,8 @@ DIMS: Final = ("item", "rater", "criterion", "replicate")
 _HELD: Final = 1 << 28
 """Cells of columns and places that are held in memory; above, they are made block by block."""
 _BLOCK: Final = 1 << 24
+_LISTED: Final = 1 << 19
+"""Answers in memory up to which they are counted at once; more are counted block by block."""
 _LARGEST: Final = 1 << 34
 
 
@@ -125,10 +127,15 @@ class Answers:
     ) -> dict[str, Any]:
         """Arrays ``item``, ``rater``, ``cell`` and ``label`` (codes), checked when they are counted.
 
+        Lazy where the answers are, or where they are many.
         ``population`` (item,) and ``members`` (rater,) say what counts; other labels become missing. With a
         ``group`` (item,) every group has raters of its own: number ``group R + rater``.
         """
         arrays = self.arrays(self.data.variables["label"].data)
+        if len(arrays[0]) > _LISTED and not any(map(is_lazy, arrays)):
+            check_order(arrays[0])
+            starts = np.arange(_LISTED, len(arrays[0]), _LISTED)
+            arrays = in_chunks(arrays, np.searchsorted(arrays[0], arrays[0][starts]))
         *codes, label = [array.astype(np.int64) if array.dtype.kind == "u" else array for array in arrays]
         dtype = to_codes(np.empty(0, dtype=label.dtype)).dtype
         label = _along(Checked(self.n_items, self.n_raters, self.cells), [*codes, label], dtype)

@@ -6,6 +6,7 @@ anything else that grows with the corpus. It never creates a client and never pi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ Finish = Callable[[list[Any]], dict[str, npt.NDArray[Any]]]
 
 _SPLIT_EVERY = 8
 _ITEMS_AT_A_TIME = 1 << 16
+_ANSWERS_AT_A_TIME = 1 << 20
 
 
 def is_lazy(array: Any) -> bool:
@@ -243,7 +245,7 @@ def answers_to_items(
     """
     lazy = next((array for array in arrays if is_lazy(array)), None)
     if lazy is None:
-        return function(0, n_items, *arrays)
+        return _blocks_of_items(function, arrays, n_items, shape, dtype)
     import dask.array as da
 
     chunks = lazy.chunks[0]
@@ -326,6 +328,24 @@ def reduce_items(
         name: da.from_delayed(task[name], shape=value.shape, dtype=value.dtype, meta=value)
         for name, value in template.items()
     }
+
+
+def _blocks_of_items(
+    function: Callable[..., Any], arrays: Sequence[Any], n_items: int, shape: Sequence[int], dtype: Any
+) -> npt.NDArray[Any]:
+    """Blocks of whole items one after the other, in memory, so that intermediates stay small."""
+    codes = arrays[0]
+    if len(codes) <= _ANSWERS_AT_A_TIME or (codes[1:] < codes[:-1]).any():  # the function tells of disorder
+        return np.asarray(function(0, n_items, *arrays))
+    starts = np.arange(_ANSWERS_AT_A_TIME, len(codes), _ANSWERS_AT_A_TIME)
+    cuts = np.unique(np.searchsorted(codes, codes[starts])).tolist()
+    bounds = np.clip([0, *(int(codes[cut]) for cut in cuts if cut), n_items], 0, n_items).tolist()
+    cuts = [0, *(cut for cut in cuts if cut), len(codes)]
+    out = np.empty((n_items, *shape), dtype=dtype)
+    for place, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        block = slice(cuts[place], cuts[place + 1])
+        out[start:stop] = function(start, stop, *(array[block] for array in arrays))
+    return out
 
 
 def _aligned(arrays: Sequence[Any]) -> list[Any]:

@@ -219,7 +219,7 @@ def warn_undefined(result: xr.Dataset, names: Iterable[str]) -> None:
     """One warning per call with the number of undefined values and their reasons."""
     parts = []
     for name in names:
-        reasons = np.asarray(result.variables[f"{name}_reason"].values).astype(str).ravel()
+        reasons = np.asarray(result.variables[f"{name}_reason"].values, dtype=str).ravel()
         undefined = reasons[reasons != Reason.OK.text]
         if not len(undefined):
             continue

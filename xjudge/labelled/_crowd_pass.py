@@ -135,39 +135,50 @@ class Pairs(NamedTuple):
         n_raters, n_tables = crowd.answers.n_raters, crowd.n_criteria * crowd.n_others
         n_places = crowd.resolved.scale.n_categories + 1
         size = n_places**2
-        both = found.key // (size * n_tables)
-        inside = members[both // n_raters] & members[both % n_raters]
-        both, key, n_cases = both[inside], found.key[inside], found.n_cases[inside]
-        place = key % size
-        usable = np.where((place // n_places < n_places - 1) & (place % n_places < n_places - 1), n_cases, 0)
-        ids, of_pair = np.unique(both, return_inverse=True)
-        if n_tables == 1:
-            most = np.bincount(of_pair, weights=usable, minlength=len(ids)).astype(np.float64)
-        else:  # enough in any of the tables will do
-            cells, of_cell = np.unique(key // size, return_inverse=True)
-            most = np.zeros(len(ids))
-            sums = np.bincount(of_cell, weights=usable, minlength=len(cells))
-            np.maximum.at(most, np.searchsorted(ids, cells // n_tables), sums)
-        kept = most >= max(min_overlap, 1)
-        new = np.cumsum(kept) - 1
-        taken = kept[of_pair]
-        shape = (int(kept.sum()), crowd.n_criteria, crowd.n_others, n_places, n_places)
+        taken, sums = _enough(found, n_places, n_tables, members, n_raters, max(min_overlap, 1))
+        key, n_cases = found.key[taken], found.n_cases[taken]
+        ids, of_pair = np.unique(key // (size * n_tables), return_inverse=True)
+        shape = (len(ids), crowd.n_criteria, crowd.n_others, n_places, n_places)
         tables = np.zeros(int(np.prod(shape)), dtype=np.int64)
-        at = (new[of_pair[taken]] * n_tables + key[taken] // size % n_tables) * size + place[taken]
-        tables[at] = n_cases[taken]
+        tables[of_pair * (n_tables * size) + key % (n_tables * size)] = n_cases
         n_items = None
         if crowd.pooled:
-            n_items = np.zeros((shape[0], 1, crowd.n_others), dtype=np.int64)
-            listed = np.searchsorted(ids, found.pair // n_tables)
-            listed = np.minimum(listed, max(len(ids) - 1, 0))
-            known = (ids[listed] == found.pair // n_tables) & kept[listed] if len(ids) else listed < 0
-            n_items[new[listed[known]], 0, found.pair[known] % n_tables] = found.n_items[known]
+            n_items = np.zeros((len(ids), 1, crowd.n_others), dtype=np.int64)
+            known = np.isin(found.pair // n_tables, ids)
+            row = np.searchsorted(ids, found.pair[known] // n_tables)
+            n_items[row, 0, found.pair[known] % n_tables] = found.n_items[known]
             n_items = np.moveaxis(n_items, 0, -1)
-        ids = ids[kept]
         return cls(
             (ids // n_raters).astype(np.intp),
             (ids % n_raters).astype(np.intp),
             np.moveaxis(tables.reshape(shape), 0, 2),
             n_items,
-            int((most > 0).sum()),
+            int((sums > 0).sum()),
         )
+
+
+def _enough(
+    found: Meetings, n_places: int, n_tables: int, members: npt.NDArray[np.bool_], n_raters: int, least: int
+) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Which keys are of pairs with enough cases in some table, and the most that each pair has."""
+    size = n_places**2
+    table = found.key // size
+    starts = np.flatnonzero(np.append(True, table[1:] != table[:-1])[: len(table)])  # keys are in order
+    if not len(starts):
+        return np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
+    usable = np.zeros((n_places, n_places), dtype=bool)
+    usable[:-1, :-1] = True
+    place = found.key - table * size
+    counts = np.where(usable.ravel()[place], found.n_cases, 0)
+    del place
+    most = np.add.reduceat(counts, starts)
+    del counts
+    pair = table[starts] // n_tables
+    del table
+    lengths = np.diff(np.append(starts, len(found.key)))
+    if n_tables > 1:
+        first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+        pair, most = pair[first], np.maximum.reduceat(most, first)
+        lengths = np.add.reduceat(lengths, first)
+    most[~(members[pair // n_raters] & members[pair % n_raters])] = 0
+    return np.repeat(most >= least, lengths), most

@@ -48,8 +48,21 @@ def _places(options: Options, block: Block) -> tuple[npt.NDArray[np.bool_], Code
     return keep, place[keep]
 
 
+def _units(item: npt.NDArray[np.integer[Any]], cell: npt.NDArray[np.integer[Any]], n_cells: int) -> Ints:
+    """Numbers of the units of a block, from 0 and not many more than there are."""
+    if not len(item):
+        return np.zeros(0, dtype=np.int64)
+    unit = (item.astype(np.int64) - int(item.min())) * n_cells + cell
+    if int(unit.max()) <= 4 * len(unit):
+        return unit
+    return np.asarray(np.unique(unit, return_inverse=True)[1], dtype=np.int64)
+
+
 def _add(partials: Sequence[Ints]) -> Ints:
-    return np.sum(partials, axis=0, dtype=np.int64)
+    total = partials[0].copy()
+    for partial in partials[1:]:
+        total += partial
+    return total
 
 
 def _ascounted(_: Options, partial: Any) -> Any:
@@ -140,8 +153,7 @@ def unknown(n_categories: int) -> Request:
 
 def _count_parts(options: Options, block: Block) -> Ints:
     keep = block["label"] != MISSING
-    case = block["item"][keep].astype(np.int64) * options["n_cells"] + block["cell"][keep]
-    case = np.unique(case, return_inverse=True)[1]
+    case = _units(block["item"][keep], block["cell"][keep], options["n_cells"])
     return _joined(options["n_raters"], block["rater"][keep], case)
 
 
@@ -282,7 +294,7 @@ def _count_rest(options: Options, block: Block) -> Ints:
     item, rater = block["item"][keep].astype(np.int64), block["rater"][keep].astype(np.int64)
     cell, place = block["cell"][keep].astype(np.int64), place.astype(np.int64)
     n_categories, n_raters, n_cells = max(options["targets"]) + 1, options["n_raters"], options["n_cells"]
-    unit = np.unique(item * n_cells + cell, return_inverse=True)[1]
+    unit = _units(item, cell, n_cells)
     n_units = int(unit.max(initial=-1)) + 1
     votes = np.asarray(options["voters"], dtype=bool)[rater]
     counts = item_category_counts(unit[votes], place[votes], n_units, n_categories)
