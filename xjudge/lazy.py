@@ -366,6 +366,12 @@ def _aligned(arrays: Sequence[Any]) -> list[Any]:
 
 
 def _check_chunks(array: Any) -> None:
+    if hasattr(array, "chunks") and not is_lazy(array):
+        kind = f"{type(array).__module__.split('.')[0]}.{type(array).__name__}"
+        raise StructureError(
+            f"The labels are a {kind}, which is chunked but not dask's: they are counted over numpy and dask "
+            "arrays. Open the store they come from with dask (`xr.open_zarr(...)`), or `.compute()` them."
+        )
     if is_lazy(array) and any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise StructureError(
             "A lazy array has chunks of unknown sizes, as selecting by a lazy condition leaves them, so that "
