@@ -149,7 +149,8 @@ def _kernel(left: Columns, right: Columns | None) -> _Kernel:
         cost = n_labels * n_codes / 40 + met / 450
         offers.append((cost, partial(by_compiled_planes, fast=fast)))
     if n_columns >= _MANY_COLUMNS:
-        (a, mine), (b, theirs) = common_codes(left), common_codes(other)
+        a, mine = common_codes(left)
+        b, theirs = (a, mine) if right is None else common_codes(other)
         cost = 3 * n_labels + 5 * n_items * float((mine * theirs).mean())
         cost += 6 * left.n_columns * left.radix * other.n_columns * other.radix * -(-n_items // SPARSE_ITEMS)
         offers.append((cost, partial(by_sparse_columns, common=(a, b))))
