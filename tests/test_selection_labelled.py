@@ -251,6 +251,33 @@ def test_what_a_selection_needs_of_the_coordinates(ds: xr.Dataset) -> None:
     assert (found["total_cost"].where(found["found"], 0) == 0).all()
 
 
+@pytest.mark.parametrize("options", [{"search": "all"}, {"folds": 3}, {"search": "bounded"}])
+def test_a_criterion_without_items_has_no_panel(ds: xr.Dataset, options: dict[str, Any]) -> None:
+    data = ds.copy()
+    data["label"] = data["label"].copy()
+    data["label"][:, 3, 1] = -1  # a judge that answers the first criterion only
+    found = quiet(xj.select_panel, data, 3, rule=["A", "D"], **options)
+    right = quiet(xj.select_panel, ds, 3, rule=["A", "D"], **options)
+    one, none = found.isel(criterion=0), found.isel(criterion=1)
+    for name in one.data_vars:
+        if not str(name).startswith("front"):
+            xr.testing.assert_equal(one[name], right.isel(criterion=0)[name])
+    assert not none["found"].any()
+    assert not none["member"].any()
+    assert np.isnan(none["accuracy"]).all()
+    assert (int(none["n_items"]), int(none["n_candidates"])) == (0, 0)
+    assert set(none["guarantee"].values) == {"no item that every judge answered"}
+    if "folds" in options:
+        assert not none["fold_member"].any()
+        assert np.isnan(none["held_out_nu_h"]).all()
+        assert none["fold_n_items"].values.tolist() == [0, 0, 0]
+    without = quiet(xj.select_panel, data, 3, exclude="j1", **options)
+    assert without["found"].isel(panel=0).all()
+    data["label"][:, 3, 0] = -2
+    with pytest.raises(xj.OverlapError, match="exclude judges with few answers"):
+        xj.select_panel(data, 3, **options)
+
+
 def test_units_left_out_are_told(ds: xr.Dataset) -> None:
     with pytest.warns(xj.DroppedWarning, match="9 of 180 units are left out"):
         found = xj.select_panel(ds, 3)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.errors import OverlapError, ProtocolError, StructureError, listing
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -101,7 +101,8 @@ def select_panel(
         ``distributional_error``, ``n_eff``, ``mean_energy``, ``total_cost``. ``n_items``, ``n_dropped``;
         over the candidates within two swaps ``n_candidates``, ``n_one_swap``, ``n_two_swaps``,
         ``n_more_accurate`` and ``n_dominating`` (more accurate than S0 with a greater ``nu_h``). A rule
-        without a feasible candidate has ``found`` False, no member and NaN.
+        without a feasible candidate has ``found`` False, no member and NaN; so have all panels of a slice or
+        criterion without an item that every judge answered.
 
         ``search="all"``: ``n_panels``, ``n_panels_more_accurate``, ``n_panels_dominating``,
         ``percentile_accuracy`` and ``percentile_nu_h`` of S0, and the Pareto front of accuracy and ``nu_h``
@@ -112,7 +113,7 @@ def select_panel(
     Raises
     ------
     ProtocolError, StructureError, OverlapError
-        Constraints that no panel satisfies; no item that every judge answered.
+        Constraints that no panel satisfies; no item at all that every judge answered.
 
     Warns
     -----
@@ -160,11 +161,13 @@ def select_panel(
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         slots = opened.slots(counted, 1)
-        if later and not len(slots[0][0].judges):  # shapes only: any answers have them
-            slots = [[_example(units, fold) for units in tables] for tables in slots]
-            chosen = [[_selected(u, k, _example_fold(fold), options) for u in tables] for tables in slots]
-        else:
-            chosen = [[_selected(units, k, fold, options) for units in tables] for tables in slots]
+        some = any(_usable(units, options) for tables in slots for units in tables)
+        if not some and not (later and not len(slots[0][0].judges)):
+            raise OverlapError(
+                f"No item has a gold label, a human label and an answer of all {len(opened.judges)} judges; "
+                "exclude judges with few answers."
+            )
+        chosen = [[_chosen(units, k, fold, options) for units in tables] for tables in slots]
         arrays = _arranged(opened, chosen)
         seen.update(panels=arrays.pop("panels"), front=arrays.pop("front"))
         return arrays
@@ -256,6 +259,40 @@ def _example(units: Units, fold: Ints | int | None) -> Units:
     human = np.full((n, n_criteria, units.human.shape[2]), 1.0 / units.human.shape[2])
     gold = np.zeros((n, n_criteria), dtype=np.int64)
     return Units(answers, human, gold, np.ones((n, n_criteria), dtype=bool), shares=True)
+
+
+def _usable(units: Units, options: dict[str, Any]) -> bool:
+    """Whether some unit has gold, a human label and an answer of every judge that is not excluded."""
+    pool = np.delete(units.judges, options["exclude"], axis=2)
+    known = ~np.isnan(units.distribution[0]).any(-1)
+    return bool((units.inside & known & (units.gold >= 0) & (pool >= 0).all(-1)).any())
+
+
+def _chosen(units: Units, k: int, fold: Ints | int | None, options: dict[str, Any]) -> panel.Selection:
+    """The selection on one table; nothing is found where no unit is usable."""
+    if _usable(units, options):
+        return _selected(units, k, fold, options)
+    found = _selected(_example(units, fold), k, _example_fold(fold), options)
+    nothing = _blank(found)
+    guarantee = ("no item that every judge answered",) * len(found.panels)
+    return nothing._replace(guarantee=guarantee, panels=found.panels, n_dropped=int(units.inside.sum()))
+
+
+def _blank(values: Any) -> Any:
+    """The same arrays and counts, all undefined: NaN, zero, and -1 for scores and numbers of swaps."""
+    if isinstance(values, panel.Enumeration):
+        front = panel.PanelQuantities._make(field[:0] for field in values.front)
+        return panel.Enumeration(0, 0, 0, np.nan, np.nan, False, values.front_member[:0], front)
+    if isinstance(values, np.ndarray):
+        fill = {"f": np.nan, "b": False}.get(values.dtype.kind, -1)
+        return np.full(values.shape, fill, dtype=values.dtype)
+    if hasattr(values, "_fields"):
+        counts = ("n_items", "n_dropped")
+        return values._make(
+            np.zeros_like(value) if name in counts else _blank(value)
+            for name, value in zip(values._fields, values, strict=True)
+        )
+    return 0 if isinstance(values, int) else values
 
 
 def _selected(units: Units, k: int, fold: Ints | int | None, options: dict[str, Any]) -> panel.Selection:
