@@ -98,6 +98,7 @@ ROOMS: dict[str, Room] = {
     "labelled.geometry": Room(4, 6),
     "labelled.planning": Room(4, 6),
     "labelled.agreement": Room(4, 6),
+    "labelled.rater_ranges": Room(4, 6),
     "labelled.reliability": Room(4, 6),
     "labelled.compare": Room(4, 6),
     "labelled.ranking": Room(4, 6),
@@ -132,7 +133,7 @@ LENDERS: dict[str, tuple[str, ...]] = {
     "scipy": ("*",),
     "dask": ("lazy", "_lazy_frames"),
     "pandera": ("schema",),
-    "numba": ("statistics._fast", "statistics._panel_fast"),
+    "numba": ("statistics._fast", "statistics._loo_fast", "statistics._panel_fast"),
     "llvmlite": ("statistics._fast",),
     "pyarrow": ("_ingest", "io"),
     "zarr": ("io",),
@@ -144,6 +145,7 @@ LENDERS: dict[str, tuple[str, ...]] = {
 # Rooms that import a package at their top, and so may themselves be imported only inside functions.
 LOADED_APART: dict[str, tuple[str, ...]] = {
     "statistics._fast": ("numba", "llvmlite"),
+    "statistics._loo_fast": ("numba",),
     "statistics._panel_fast": ("numba",),
     "testing": ("hypothesis",),
 }

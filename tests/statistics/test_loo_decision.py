@@ -1,5 +1,6 @@
 """Decision probabilities without simulation, verdict rules, and the simulations they stand in for."""
 
+import importlib.util
 from itertools import product
 
 import loo_slow as slow
@@ -9,6 +10,7 @@ from scipy import stats
 from shared import needs_shared, oracle
 
 from xjudge.errors import ProtocolError, StructureError
+from xjudge.statistics import _loo_cells
 from xjudge.statistics.loo import (
     NoiseModel,
     PairMoments,
@@ -432,6 +434,53 @@ def test_cells_and_labels_simulate_alike(design: str, mask: str, monkeypatch: py
         assert (labels.overlap[:, 0] == 30).all()
     else:
         assert cells.overlap[:, 0].mean() == pytest.approx(30, abs=0.4)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is absent")
+@pytest.mark.parametrize("L", [2, 3])
+@pytest.mark.parametrize("K", [2, 3, 4, 6])
+def test_compiled_draws_are_those_of_numpy(K: int, L: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same random numbers and the same integers, with one to several packed words."""
+    from xjudge.statistics import _loo_fast
+
+    model = NoiseModel(np.linspace(0.65, 0.9, K), 0.75, np.full(L, 1 / L))
+    settings = [
+        ("random", 0.05, 500, "bernoulli", True),
+        ("random", 0.04, 900, "exact", False),
+        ("random", 1.0, 40, "bernoulli", True),
+        ("random", 0.01, 30, "bernoulli", False),
+        ("shared", 0.02, 100, "exact", True),
+        ("strat", 0.3, 60, "exact", True),
+    ]
+    # every item drawn from the table, whatever it costs
+    monkeypatch.setattr(_loo_cells, "_DRAW_COST", 0.0)
+    for design, share, n, mask, dense in settings:
+        found = []
+        for kernel in (None, _loo_fast):
+            monkeypatch.setattr(_loo_cells, "_compiled", lambda n_items, kernel=kernel: kernel)
+            found.append(simulate_trials(model, design, share, n, 300, mask=mask, dense=dense, seed=K + L))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_packed_scores_come_apart() -> None:
+    scores = np.array([[3, 0, -3, 0, 2, 1], [-3, 0, 3, 0, 0, 1], [1, 0, 1, 0, -2, 1]])
+    for n in (1, 50, 10**6):
+        packed = _loo_cells._pack(scores, n)
+        assert sorted(column for _, columns, _ in packed for column in columns) == [0, 2, 4, 5]
+        for times in np.random.default_rng(n).multinomial(n, [0.2, 0.3, 0.5], size=20):
+            for word, columns, width in packed:
+                apart = _loo_cells._unpack(np.array([times @ word]), width, len(columns))
+                np.testing.assert_array_equal(apart[0], times @ scores[:, columns])
+
+
+def test_kernels_are_loaded_once_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_loo_cells, "_COMPILED", "xjudge.statistics._no_such_room")
+    monkeypatch.setattr(_loo_cells._Drawn, "items", 0)
+    assert _loo_cells._compiled(1000) is None
+    assert _loo_cells._Drawn.items == 1000
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert _loo_cells._compiled(1 << 40) is None
 
 
 def test_simulation_of_everything_is_the_matrix() -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "DesignMargins",
     "check_design",
     "design_margins",
+    "expected_pairs",
     "further_members",
     "joint_margins",
     "matrix_margins",
@@ -122,6 +123,13 @@ def design_margins(
         spread = spread - centre[..., :, None] * centre[..., None, :]
         covariance = covariance - (1 / rho - 1)[..., None, None] / n_items * spread
     return DesignMargins(delta + float(read_decimal(eps, "eps")), covariance, weight * n_items)
+
+
+def expected_pairs(K: int, design: str, share: npt.ArrayLike, n_items: int) -> Float:
+    """Pairs of each comparison that a design gives on average; shape (..., K), leading dims of ``share``."""
+    own = pair_degrees(K, design)[0]
+    pi = np.asarray(share, dtype=np.float64)[..., None, None] ** own
+    return np.asarray((pi * ~np.eye(K, dtype=bool)).sum(axis=-1) * n_items)
 
 
 def joint_margins(

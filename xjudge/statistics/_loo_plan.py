@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, listing
 from xjudge.statistics._loo_counts import codes_of
-from xjudge.statistics._loo_design import check_design, design_margins
+from xjudge.statistics._loo_design import check_design, expected_pairs
 from xjudge.statistics._loo_judges import joint_judges, noise_judges, pilot_judges
 from xjudge.statistics._loo_model import joint_patterns, noise_model
 from xjudge.statistics._loo_rules import RULES, PlannedJudge, Rule, acceptance, refusal, rule_margins
@@ -203,7 +203,7 @@ def plan_overlap(
     else:
         answers = [_smallest_listed(points, *two) for two in zip(errors, targets, strict=True)]
     m = max(answers)
-    overlap = design_margins(sides[0].population, design, points / n_items, n_items, eps).overlap
+    overlap = expected_pairs(K, design, points / n_items, n_items)
     overlap = overlap * sides[0].labels_per_item
     simulated = curves.simulated(overlap)
     return OverlapPlan(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError
-from xjudge.statistics._loo_design import check_design, design_margins, joint_margins
+from xjudge.statistics._loo_design import check_design, design_margins, expected_pairs, joint_margins
 from xjudge.statistics._loo_gaussian import (
     accept_probability,
     gaussian_cuts,
@@ -229,7 +229,7 @@ def wrong_decision_rate(
     population = population_of(model, design)
     K = population.pairs.difference.shape[-1]
     needed = int(votes_needed(K, threshold, strict=strict))
-    expected = design_margins(population, design, overlap, n_items, eps).overlap
+    expected = expected_pairs(K, design, overlap, n_items)
     trusted = bool(gaussian_trusted(expected, design, overlap * n_items))
     truth = float(np.count_nonzero(population_margin(population, eps) >= -_TIE) >= needed)
     if method == "monte_carlo" or (method == "auto" and not trusted):
