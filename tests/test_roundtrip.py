@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,7 @@ import xarray as xr
 from shared import SHARED, needs_shared
 
 from xjudge.build import from_counts, from_long, join, to_long
-from xjudge.errors import StructureError, VocabularyError
+from xjudge.errors import DependencyError, StructureError, VocabularyError
 from xjudge.scale import Scale
 from xjudge.schema import check_dataset
 
@@ -209,6 +211,62 @@ def test_one_compute(count_computes: Any) -> None:
         frame = to_long(ds)
     assert computes.n == 1
     pd.testing.assert_frame_equal(frame, to_long(example()))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("scale", SCALES, ids=repr)
+def test_a_lazy_long_frame_has_the_same_rows(scale: Scale, layout: Any) -> None:
+    ds = example(scale, layout=layout)
+    everything = layout == "dense"
+    frame = to_long(ds, missing=everything)
+    options = {"criterion": "criterion", "role": "role", "status": "status", "confidence": "confidence"}
+    for chunks in (
+        (None, {"item": 1}, {"item": 2, "rater": 2}) if layout == "dense" else (None, {"answer": 6})
+    ):
+        lazy = to_long(ds if chunks is None else ds.chunk(chunks), missing=everything, lazy=True)
+        held = lazy.compute()
+        assert lazy.dtypes.to_dict() == held.dtypes.to_dict()
+        pd.testing.assert_frame_equal(held.reset_index(drop=True), frame, check_dtype=False)
+        again = from_long(lazy, scale=scale, layout=layout, **options).compute()
+        if layout == "dense":
+            xr.testing.assert_identical(bare(again), bare(ds))
+        else:
+            ordered = to_long(again).sort_values(["item", "rater", "criterion"], ignore_index=True)
+            pd.testing.assert_frame_equal(
+                ordered, frame.sort_values(["item", "rater", "criterion"], ignore_index=True)
+            )
+
+
+def test_lazy_rows_are_those_of_one_chunk_and_nothing_is_computed_early(count_computes: Any) -> None:
+    ds = xr.concat([example().assign_coords(item=[f"{k}{n}" for n in "abc"]) for k in range(20)], "item")
+    chunked = ds.assign(label=ds["label"].chunk({"item": 12}), confidence=ds["confidence"].chunk({"item": 7}))
+    with count_computes() as computes:
+        lazy = to_long(chunked, missing=True, lazy=True)
+    assert computes.n == 0
+    assert lazy.map_partitions(len).compute().tolist() == [12 * 6] * 5
+    pd.testing.assert_frame_equal(
+        lazy.compute().reset_index(drop=True), to_long(ds, missing=True), check_dtype=False
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in dask's reading of parquet
+def test_out_to_parquet_and_in_again(tmp_path: Path) -> None:
+    ds = example().chunk({"item": 2})
+    to_long(ds, missing=True, lazy=True).to_parquet(tmp_path / "labels")
+    options = {"criterion": "criterion", "role": "role", "status": "status", "confidence": "confidence"}
+    again = from_long(dd.read_parquet(tmp_path / "labels"), scale=ONE_TO_FOUR, **options)
+    xr.testing.assert_identical(bare(again.compute()), bare(example()))
+
+
+def test_a_lazy_frame_without_dataframes_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask.dataframe", None)
+    with pytest.raises(DependencyError, match=r'pip install "xjudge\[io\]"'):
+        to_long(example(), lazy=True)
+
+
+def test_items_without_names_are_numbered_through_all_chunks() -> None:
+    ds = example().drop_vars("item").chunk({"item": 2})
+    assert to_long(ds, missing=True, lazy=True).compute()["item"].tolist() == sorted([0, 1, 2] * 6)
 
 
 def test_what_cannot_be_a_long_frame() -> None:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xjudge.errors import DependencyError
+
 __all__ = [
     "arrays_of",
     "by_block",
@@ -166,12 +168,26 @@ class _Placed:
 def frame_of(
     function: Callable[..., pd.DataFrame], arguments: Sequence[Sequence[Any]], meta: pd.DataFrame
 ) -> Any:
-    """Lazy frame with one partition for each tuple of arguments of ``function``."""
-    import dask.dataframe as dd
+    """Lazy frame with one partition for each list of arguments of a function; columns keep their dtypes.
+
+    Raises
+    ------
+    DependencyError
+        Without dask's dataframes.
+    """
+    import dask
     from dask import delayed
 
+    try:
+        import dask.dataframe as dd
+    except ImportError:
+        raise DependencyError(
+            'A lazy frame is a dask dataframe, which needs more than dask alone: `pip install "xjudge[io]"`.'
+        ) from None
+
     held = delayed(function, pure=False, traverse=False)
-    return dd.from_delayed([delayed(_call)(held, *some) for some in arguments], meta=meta, verify_meta=False)
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_delayed([delayed(_call)(held, *some) for some in arguments], meta=meta)
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
