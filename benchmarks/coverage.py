@@ -16,6 +16,10 @@ of labels (five raters) that are not there, at random. Samples that agree in eve
 a multiplicity: the library, too, gives equal data equal resamples. `undefined` is the share of samples in
 which the statistic is undefined; `none_*` the share of the others in which a method gives no interval.
 Coverage is among the intervals that are given.
+
+`auto` is the interval that the library gives: the method chosen for the statistic, and where nobody disagrees
+the bound on what was not seen. `warned` is the share of intervals that it would warn of. Both need no
+resamples and are filled in for stored settings that lack them (`--again` computes them anew for all).
 """
 
 from __future__ import annotations
@@ -31,9 +35,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xjudge.labelled._level import few
+from xjudge.labelled._sampling import transform
 from xjudge.statistics.coefficients import evaluate
 from xjudge.statistics.gradients import gradient
-from xjudge.statistics.raters import ItemStatistic, item_statistic
+from xjudge.statistics.raters import (
+    ItemStatistic,
+    disagreeing_item,
+    disagreeing_pair,
+    item_statistic,
+    unseen_units,
+)
 from xjudge.statistics.resample import (
     Interval,
     acceleration,
@@ -53,7 +65,8 @@ DELTA = tuple(f"{scale}{quantile}" for scale in SCALES for quantile in ("", "_t"
 METHODS = (*DELTA, "wilson", "percentile", "bca", "studentized")
 KEY = ("raters", "criteria", "kappa", "missing", "n", "prevalence", "statistic", "unit")
 NONE = ("none_delta", "none_bca", "none_studentized")
-COLUMNS = (*KEY, "truth", "replicates", "resamples", "undefined", *NONE, *METHODS)
+AUTO = ("auto", "none_auto", "warned")
+COLUMNS = (*KEY, "truth", "replicates", "resamples", "undefined", *NONE, *METHODS, *AUTO)
 
 AT_ONCE = 100_000
 """Resampled tables held at a time."""
@@ -253,12 +266,9 @@ def two_raters(setting: Setting, n_replicates: int, n_resamples: int) -> Iterato
         yield {"statistic": name, "unit": "items", **tally.row()}
 
 
-def many_raters(setting: Setting, n_replicates: int, n_resamples: int) -> Iterator[dict[str, Any]]:
-    """Raters who copy the item's class with probability sqrt(kappa), and otherwise guess by the prevalence.
-
-    Their kappa, Fleiss kappa and alpha are then all the stated one.
-    """
-    rng, size = setting.generator(), setting.raters
+def count_vectors_of(setting: Setting) -> tuple[Array, Array]:
+    """Count vectors (vector, 2) of an item, and their probabilities."""
+    size = setting.raters
     counts = np.array([(m - k, k) for m in range(size + 1) for k in range(m + 1)])
     copied, p = setting.kappa**0.5, setting.prevalence
     labels, positive = counts.sum(1), counts[:, 1]
@@ -267,9 +277,18 @@ def many_raters(setting: Setting, n_replicates: int, n_resamples: int) -> Iterat
     for share, chance in ((p, copied + (1 - copied) * p), (1 - p, (1 - copied) * p)):
         cells += share * there * binomial(labels, chance, positive)
     used = cells > 0
-    counts, cells = counts[used], cells[used]
+    return counts[used], cells[used] / cells[used].sum()
+
+
+def many_raters(setting: Setting, n_replicates: int, n_resamples: int) -> Iterator[dict[str, Any]]:
+    """Raters who copy the item's class with probability sqrt(kappa), and otherwise guess by the prevalence.
+
+    Their kappa, Fleiss kappa and alpha are then all the stated one.
+    """
+    rng = setting.generator()
+    counts, cells = count_vectors_of(setting)
     names = ("alpha", "fleiss_kappa")
-    samples = rng.multinomial(setting.n, cells / cells.sum(), size=n_replicates)
+    samples = rng.multinomial(setting.n, cells, size=n_replicates)
     statistics = [of_raters(name, counts) for name in names]
     tallies = of_samples(rng, statistics, [setting.kappa] * len(names), samples, n_resamples)
     for name, tally in zip(names, tallies, strict=True):
@@ -294,11 +313,7 @@ def many_criteria(setting: Setting, n_replicates: int, n_resamples: int) -> Iter
     edges = joint.ravel().cumsum()[:-1]
     step = max(1, 4 * AT_ONCE // (n * CRITERIA))
     for start in range(0, n_replicates, step):
-        k = min(step, n_replicates - start)
-        shared = np.searchsorted(edges, rng.random((k, n, 1)), side="right")
-        single = np.searchsorted(edges, rng.random((k, n, CRITERIA)), side="right")
-        cell = np.where(rng.random((k, n, CRITERIA)) < COPIED, shared, single)
-        items = np.stack([(cell == c).sum(2) for c in range(4)], axis=2).astype(np.float64)
+        items = correlated(rng, edges, (min(step, n_replicates - start), n))
         for sample in items:
             table = sample.sum(0)
             picked = rng.integers(0, n, (n_resamples, n)) + n * np.arange(n_resamples)[:, None]
@@ -331,6 +346,140 @@ def clustered(statistic: Statistic, unit: str, tally: Tally, items: Array, drawn
     tally.add("percentile", percentile_interval(replicates), value, once)
 
 
+# ------------------------------------------------------------------------------------ as the library does it
+
+
+class Automatic(NamedTuple):
+    """Samples of one statistic, as much as the library's interval needs of them; each (sample,)."""
+
+    name: str
+    truth: float
+    value: Array
+    se: Array
+    units: Array
+    """Sampling units that enter."""
+    bound: Array
+    """Lower end where nobody disagrees."""
+    rare: Array
+    """Units with a label beside the commonest category."""
+    apart: Array
+    """Units with a disagreement."""
+    pooled: bool
+    times: Array
+
+    def row(self) -> dict[str, str]:
+        """Coverage, missing intervals and warnings."""
+        if self.name == "accuracy":
+            spread = self.value * (1 - self.value)
+            size = self.units.astype(np.float64)
+            np.divide(spread, self.se**2, out=size, where=(self.se > 0) & (spread > 0))
+            lower, upper = wilson_interval(np.minimum(self.value * size, size), size)
+        else:
+            known = np.where(self.se > 0, self.se, np.nan)
+            found = delta_interval(self.value, known, transform=transform(self.name), degrees=self.units - 1)
+            nobody = ~(self.se > 0) & (self.value == 1)
+            lower, upper = np.where(nobody, self.bound, found.lower), np.where(nobody, 1.0, found.upper)
+        defined = ~np.isnan(self.value)
+        given = defined & ~np.isnan(lower)
+        inside = given & (lower <= self.truth + 1e-12) & (self.truth <= upper + 1e-12)
+        warned = given & (few(self.name, self.rare, self.apart, pooled=self.pooled) != 0)
+        n = [float(self.times[which].sum()) for which in (defined, given, inside, warned)]
+        return {
+            "auto": f"{n[2] / n[1]:.4f}" if n[1] else "",
+            "none_auto": f"{1 - n[1] / n[0]:.4f}" if n[0] else "",
+            "warned": f"{n[3] / n[1]:.4f}" if n[1] else "",
+        }
+
+
+def of_tables(
+    statistic: Statistic, truth: float, items: Array, table: Array, n: Array, se: Array
+) -> Automatic:
+    """Of tables (sample, 4) of two raters, from so many items (sample,), each sample once."""
+    tables = table.reshape(-1, 2, 2).astype(np.float64)
+    pairs = np.maximum(table.sum(1), 1)
+    more = tables + (unseen_units() * pairs / np.maximum(n, 1))[:, None, None] * disagreeing_pair(tables)
+    rare = np.minimum(tables.sum(2).min(1), tables.sum(1).min(1)) * n / pairs
+    apart = (tables[:, 0, 1] + tables[:, 1, 0]) * n / pairs
+    bound = evaluate(statistic.name, more).value
+    value = statistic.value(table)
+    pooled = bool((table.sum(1) > n).any())
+    return Automatic(statistic.name, truth, value, se, n, bound, rare, apart, pooled, items)
+
+
+def automatic(setting: Setting, n_replicates: int) -> dict[tuple[str, str], dict[str, str]]:
+    """What the library gives in a setting, by statistic and unit; on the samples of the study itself.
+
+    Only where criteria are pooled the samples are others, since resamples are drawn between them there.
+    """
+    rng = setting.generator()
+    found: list[Automatic] = []
+    if setting.raters > 2:
+        counts, cells = count_vectors_of(setting)
+        samples, times = np.unique(
+            rng.multinomial(setting.n, cells, size=n_replicates), axis=0, return_counts=True
+        )
+        pairable = counts.sum(1) >= 2
+        labels, units = samples @ (counts * pairable[:, None]), samples @ pairable
+        rare = labels.min(1) * units / np.maximum(labels.sum(1), 1)
+        apart = samples @ (counts.min(1) > 0)
+        for name in ("alpha", "fleiss_kappa"):
+            statistic, made = of_raters(name, counts), item_statistic(name, 2)
+            sums = (samples @ statistic.rows).astype(np.float64)
+            value, se = statistic.value(sums), statistic.error(sums, samples)
+            bound = np.full(len(samples), np.nan)
+            for place in np.flatnonzero((value == 1) & ~(se > 0)):
+                once = disagreeing_item(made, counts, samples[place])
+                bound[place] = made.value(sums[place] + unseen_units() * once)[0]
+            n = (samples * statistic.enters).sum(1)
+            found.append(Automatic(name, setting.kappa, value, se, n, bound, rare, apart, False, times))
+        return {(one.name, "items"): one.row() for one in found}
+    joint = setting.joint()
+    if setting.criteria > 1:
+        tables, errors = pooled_samples(setting, n_replicates, rng)
+        for name, se in errors.items():
+            statistic, n = of_pairs(name, np.eye(4)), np.full(n_replicates, setting.n)
+            truth = float(evaluate(name, joint).value)
+            found.append(of_tables(statistic, truth, np.ones(n_replicates), tables, n, se))
+        return {(one.name, "items"): one.row() for one in found}
+    cells = np.append(joint.ravel() * (1 - setting.missing), setting.missing)
+    samples, times = np.unique(
+        rng.multinomial(setting.n, cells, size=n_replicates), axis=0, return_counts=True
+    )
+    rows = np.concatenate([np.eye(4), np.zeros((1, 4))])
+    for name in ("kappa", "phi", "accuracy", "gwet_ac1", "f1"):
+        statistic = of_pairs(name, rows)
+        table = samples @ rows
+        se = statistic.error(table, samples)
+        truth = float(evaluate(name, joint).value)
+        found.append(of_tables(statistic, truth, times, table, table.sum(1), se))
+    return {(one.name, "items"): one.row() for one in found}
+
+
+def pooled_samples(
+    setting: Setting, n_replicates: int, rng: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
+    """Tables (sample, 4) of nine decisions an item, and standard errors with items as units."""
+    edges, n = setting.joint().ravel().cumsum()[:-1], setting.n
+    step = max(1, 4 * AT_ONCE // (n * CRITERIA))
+    tables, errors = [], {"kappa": [], "accuracy": []}
+    for start in range(0, n_replicates, step):
+        items = correlated(rng, edges, (min(step, n_replicates - start), n))
+        tables.append(items.sum(1))
+        for name, parts in errors.items():
+            slope = of_pairs(name, np.eye(4)).slope(tables[-1])
+            psi = np.einsum("sic,sc->si", items, np.where(np.isnan(slope), 0.0, slope))
+            parts.append(np.sqrt((psi**2).sum(1)))
+    return np.concatenate(tables), {name: np.concatenate(parts) for name, parts in errors.items()}
+
+
+def correlated(rng: np.random.Generator, edges: Array, shape: tuple[int, int]) -> Array:
+    """Cells (sample, item, 4) of nine decisions an item that resemble each other."""
+    shared = np.searchsorted(edges, rng.random((*shape, 1)), side="right")
+    single = np.searchsorted(edges, rng.random((*shape, CRITERIA)), side="right")
+    cell = np.where(rng.random((*shape, CRITERIA)) < COPIED, shared, single)
+    return np.stack([(cell == c).sum(2) for c in range(4)], axis=2).astype(np.float64)
+
+
 # ------------------------------------------------------------------------------------------------- study
 
 
@@ -354,9 +503,15 @@ def store(file: Path, rows: list[dict[str, Any]]) -> None:
     part.replace(file)
 
 
+def fill_in(rows: list[dict[str, Any]], found: dict[tuple[str, str], dict[str, str]]) -> None:
+    """What the library gives, in the rows of a setting."""
+    for row in rows:
+        row |= found.get((row["statistic"], row["unit"]), {})
+
+
 def show(rows: list[dict[str, Any]]) -> None:
     """Print coverage in percent."""
-    shown = ("identity_t", "fisher_t", "logit_t", "complement_t", *METHODS[len(DELTA) :])
+    shown = ("identity_t", "fisher_t", "logit_t", "complement_t", *METHODS[len(DELTA) :], "auto", "warned")
     print(" ".join(f"{name[:9]:>9}" for name in (*KEY, *shown)))
     for row in rows:
         key = [f"{str(row[name])[:9]:>9}" for name in KEY]
@@ -369,12 +524,18 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=4000)
     parser.add_argument("--resamples", type=int, default=999)
     parser.add_argument("--minutes", type=float, default=20, help="CPU minutes after which none is begun")
+    parser.add_argument("--again", action="store_true", help="compute `auto` and `warned` anew")
     parser.add_argument("--file", type=Path, default=FILE)
     chosen = parser.parse_args()
     rows, done = finished(chosen.file, chosen.replicates)
     stored: list[dict[str, Any]] = list(rows)
     for setting in settings():
-        if tuple(map(float, setting)) in done:
+        key = tuple(map(float, setting))
+        if key in done:
+            own = [row for row in stored if tuple(float(row[name]) for name in Setting._fields) == key]
+            if chosen.again or not all(row.get("auto") for row in own if row["unit"] == "items"):
+                fill_in(own, automatic(setting, chosen.replicates))
+                store(chosen.file, stored)
             continue
         if time.process_time() > 60 * chosen.minutes:
             break
@@ -385,7 +546,9 @@ def main() -> None:
         elif setting.criteria > 1:
             design, resamples = many_criteria, min(chosen.resamples, 299)
         known = {**setting._asdict(), "replicates": chosen.replicates, "resamples": resamples}
-        stored += [{**known, **row} for row in design(setting, chosen.replicates, resamples)]
+        new = [{**known, **row} for row in design(setting, chosen.replicates, resamples)]
+        fill_in(new, automatic(setting, chosen.replicates))
+        stored += new
         store(chosen.file, stored)
         print(setting, f"{time.process_time() - start:.1f} s", flush=True)
     show(stored)

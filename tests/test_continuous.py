@@ -650,7 +650,7 @@ def test_intervals_of_reliability(resample: str, aggregate: str) -> None:
     ("options", "message"),
     [
         ({"statistic": "fleiss_kappa"}, "needs categories"),
-        ({"metric": "circular"}, "metric` of numbers"),
+        ({"metric": "hamming"}, "metric` of numbers"),
         ({"metric": [[0, 1], [1, 0]]}, "metric` of numbers"),
         ({"weights": "linear"}, "of categories"),
     ],

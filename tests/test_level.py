@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 from labels import dataset
 
 import xjudge as xj
-from xjudge.statistics import evaluate, wilson_interval
+from xjudge.labelled._level import BY_MARGINS, FEW_APART, FEW_LABELS, OF_PAIRS, few
+from xjudge.statistics import COEFFICIENTS, evaluate, wilson_interval
+from xjudge.statistics.raters import RATER_COEFFICIENTS
 
 Z2 = 1.959963984540054**2
 MICRO, MACRO = xj.Protocol(aggregate="micro"), xj.Protocol(aggregate="macro")
@@ -255,3 +259,110 @@ def test_tidy_has_a_column_of_them() -> None:
     frame = xj.tidy(quiet(xj.agreement, of_table([[90, 2], [1, 3]]), statistic="kappa"))
     assert frame["kappa_interval_reason"].tolist() == [FEW]
     assert {"kappa", "kappa_lower", "kappa_upper"} <= set(frame.columns)
+
+
+# -------------------------------------------------------------------------------------------- many raters
+
+
+def test_many_raters_are_bounded_as_two_are() -> None:
+    """With z^2 items more, all of which disagree."""
+    ds = dataset([[0, 0]] * 20 + [[1, 1]] * 15, ["human", "human"])
+    names = {
+        "fleiss_kappa": "scott_pi",
+        "gwet_ac": "gwet_ac1",
+        "brennan_prediger": "brennan_prediger",
+        "percent_agreement": "accuracy",
+        "conger_kappa": "kappa",
+        "light_kappa": "kappa",
+        "mean_pairwise_kappa": "kappa",
+    }
+    result = xj.reliability(ds, statistic=[*names, "alpha", "icc(A,1)"])
+    more = np.diag([20.0, 15.0]) + Z2 / 2 * (1 - np.eye(2))
+    for name, of_two in names.items():
+        low, high = result[f"{name}_interval"].values
+        assert high == 1.0
+        assert low == pytest.approx(float(evaluate(of_two, more).value), abs=1e-9), name
+        assert float(result[f"{name}_se"]) == 0.0
+        assert str(result[f"{name}_interval_reason"].values) == NOBODY
+    for name in ("alpha", "icc(A,1)"):
+        low, high = result[f"{name}_interval"].values
+        assert high == 1.0
+        assert low == pytest.approx(float(evaluate("scott_pi", more).value), abs=0.02)
+
+
+@pytest.mark.parametrize("protocol", [MICRO, MACRO], ids=["micro", "macro"])
+def test_pooled_criteria_of_many_raters_count_as_items(protocol: xj.Protocol) -> None:
+    codes = np.repeat(np.array([0, 1] * 20)[:, None, None], 3, axis=1).repeat(5, axis=2)
+    ds = dataset(codes, ["human"] * 3, cluster=np.arange(40) // 4)
+    one = xj.reliability(ds.isel(criterion=0, drop=True), statistic="fleiss_kappa")
+    pooled = quiet(xj.reliability, ds, statistic="fleiss_kappa", protocol=protocol)
+    assert pooled["fleiss_kappa_interval"].values == pytest.approx(one["fleiss_kappa_interval"].values)
+    clustered = quiet(xj.reliability, ds, statistic="fleiss_kappa", protocol=protocol, resample="clusters")
+    ten = quiet(xj.reliability, ds.isel(criterion=0, item=slice(10), drop=True), statistic="fleiss_kappa")
+    assert clustered["fleiss_kappa_interval"].values == pytest.approx(ten["fleiss_kappa_interval"].values)
+
+
+def test_rare_labels_of_many_raters_are_warned_of() -> None:
+    codes = (np.random.default_rng(0).random((60, 4)) < 0.05).astype(int)
+    ds = dataset(codes, ["human"] * 4)
+    with pytest.warns(xj.IntervalWarning, match="alpha 1 of 1, fleiss_kappa 1 of 1, since fewer than 8"):
+        result = xj.reliability(ds, statistic=["alpha", "fleiss_kappa", "gwet_ac"])
+    assert str(result["gwet_ac_interval_reason"].values) == "ok"
+    xj.reliability(ds, interval=None)
+
+
+def test_numbers_that_all_agree_have_no_interval() -> None:
+    """What numbers not seen would be is not known; an interval of one point says so."""
+    rng = np.random.default_rng(0)
+    scores = np.repeat(rng.normal(size=(20, 1)), 2, axis=1)
+    ds = dataset(np.zeros((20, 2), dtype=int), ["human", "human"], xj.Scale.continuous())
+    ds = ds.assign(score=(("item", "rater"), scores))
+    result = quiet(xj.reliability, ds, statistic=["alpha", "icc(A,1)"])
+    for name in ("alpha", "icc(A,1)"):
+        assert float(result[name]) == pytest.approx(1)
+        assert str(result[f"{name}_interval_reason"].values) == STILL
+
+
+# ------------------------------------------------------------------------------------ the rule and the study
+
+
+def settings_of(pooled: bool) -> list[dict[str, float]]:
+    """Settings of the coverage study with 50 items and more, items as units, by the rule they fall under."""
+    file = Path(__file__).resolve().parents[1] / "docs" / "data" / "coverage.csv"
+    numbers = ("auto", "none_auto", "undefined", "warned", "n")
+    with file.open(newline="", encoding="utf-8") as opened:
+        return [
+            {name: float(row[name]) for name in numbers}
+            for row in csv.DictReader(opened)
+            if row["unit"] == "items"
+            and int(row["n"]) >= 50
+            and (row["statistic"] in OF_PAIRS if pooled else row["statistic"] in BY_MARGINS)
+            and (row["criteria"] == "9" or not pooled)
+        ]
+
+
+def test_the_rule_tells_the_settings_that_fall_short() -> None:
+    rows = settings_of(pooled=False)
+    assert len(rows) == 117
+    short = [r["auto"] < 0.935 or r["none_auto"] > 0.01 or r["undefined"] > 0.01 for r in rows]
+    assert sum(short) == 25
+    failing = [row["warned"] for row, falls in zip(rows, short, strict=True) if falls]
+    others = [row["warned"] for row, falls in zip(rows, short, strict=True) if not falls]
+    assert min(failing) > 0.9
+    assert sum(others) / len(others) < 0.08
+    assert sum(warned > 0.5 for warned in others) == 3  # all with 5 rare labels, and high agreement
+
+
+def test_the_rule_of_pooled_shares() -> None:
+    rows = settings_of(pooled=True)
+    assert [round(r["warned"], 2) for r in rows if r["auto"] < 0.935] == [0.16, 1.0, 0.84]
+    assert all(row["warned"] < 0.001 for row in rows if row["auto"] >= 0.935)
+
+
+def test_every_coefficient_has_its_rule_or_none() -> None:
+    known = set(COEFFICIENTS) | set(RATER_COEFFICIENTS)
+    assert known <= BY_MARGINS | OF_PAIRS
+    assert not BY_MARGINS & OF_PAIRS
+    assert few("rmse", 0, 0, pooled=True) == 0
+    assert few("kappa", FEW_LABELS, 0, pooled=True) == 0
+    assert few("accuracy", 0, FEW_APART, pooled=True) == 0

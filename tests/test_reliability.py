@@ -751,13 +751,6 @@ def test_undefined_is_told() -> None:
         xj.reliability(dataset([[0, 0], [0, 0]], ["human", "human"]))
 
 
-def test_perfect_agreement_has_a_value_and_no_interval() -> None:
-    result = quiet(dataset([[0, 0], [1, 1], [0, 0]], ["human", "human"]), statistic=["alpha", "gwet_ac"])
-    assert float(result["alpha"]) == 1.0
-    assert float(result["alpha_se"]) == 0.0
-    assert np.isnan(result["alpha_interval"]).all()
-
-
 # ------------------------------------------------------------------------------------------------ guard rails
 
 NOMINAL = dataset(agreeing(0, (20, 3, 1))[:, :, 0], ["human"] * 3, xj.Scale.nominal(["a", "b", "c"]))

@@ -16,6 +16,7 @@ from xjudge.labelled._sampling import Sampling
 from xjudge.statistics.rater_counts import SharedItems
 from xjudge.statistics.raters import (
     ItemStatistic,
+    disagreeing_item,
     entering,
     evaluate_alpha_of_scores,
     evaluate_raters,
@@ -23,10 +24,12 @@ from xjudge.statistics.raters import (
     icc,
     influence,
     influence_of_scores,
+    summed_terms,
+    unseen_units,
 )
 from xjudge.statistics.resample import Interval, multinomial_blocks, two_stage_weights
 
-__all__ = ["Spread", "f_interval", "shared_error", "value_of"]
+__all__ = ["Spread", "f_interval", "shared_error", "unseen_value", "value_of"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,7 +47,9 @@ def value_of(measure: Measure, cells: list[tuple[npt.NDArray[Any], Ints]]) -> tu
     counts = np.concatenate([count for _, count in cells])
     statistic = measure.of(data)
     if statistic is None:
-        value, reason = evaluate_alpha_of_scores(data, str(measure.metric), item_weights=counts)
+        value, reason = evaluate_alpha_of_scores(
+            data, str(measure.metric), period=measure.period, item_weights=counts
+        )
     else:
         value, reason = evaluate_raters(statistic, data, item_weights=counts)
     return float(value), int(reason)
@@ -62,6 +67,46 @@ def f_interval(
     found = icc(numbers, str(measure.form), level=level, item_weights=counts)
     ends = Interval(found.lower, found.upper) if not np.isnan(value) else Interval(*np.full((2,), np.nan))
     return {f"{measure.name}_se": np.nan, f"{measure.name}_interval": bounds(ends)}
+
+
+def unseen_value(
+    measure: Measure,
+    cells: list[tuple[npt.NDArray[Any], Ints]],
+    portion: Floats,
+    n_units: int,
+    level: float,
+) -> float | None:
+    """Value with the disagreeing units that a sample without any may have missed.
+
+    Parameters
+    ----------
+    measure : Measure
+    cells : list of (rows, multiplicities)
+        One table, or one for each criterion of an average.
+    portion : ndarray, shape (cell,)
+        Share of each table in the average.
+    n_units : int
+        Sampling units behind the estimate; one that disagrees does so in all that it has.
+    level : float
+
+    Returns
+    -------
+    float or None
+        ``None`` where numbers are not categories.
+    """
+    total = 0.0
+    for (data, counts), part in zip(cells, portion.tolist(), strict=True):
+        if part == 0:
+            continue
+        statistic = measure.of(data)
+        once = None if statistic is None else disagreeing_item(statistic, data, counts)
+        if statistic is None or once is None:
+            return None
+        n = float(counts @ (statistic.n_labels(data) >= 2))
+        amount = unseen_units(level) * n / max(n_units, 1)
+        sums = summed_terms(statistic, data, counts.astype(np.float64)) + amount * once
+        total += part * float(statistic.value(sums)[0])
+    return total
 
 
 def shared_error(
@@ -120,7 +165,7 @@ class Spread:
         psi = self._influence() if method != "percentile" else None
         if method == "delta":
             assert psi is not None
-            n = self._entering()
+            n = self.entering()
             square = float((self.sample.multiplicities * psi**2).sum())
             return from_standard_error(name, np.array(value), np.array(_root(square, n)), n, sampling)
         replicates, errors = [], []
@@ -185,7 +230,7 @@ class Spread:
                 out += of_part * part.own_influence(self.sample.multiplicities, self.convention)
         return out
 
-    def _entering(self) -> int:
+    def entering(self) -> int:
         """Sampling units that enter the coefficient."""
         enters = np.zeros(len(self.sample.multiplicities), dtype=bool)
         for part in self.parts:
@@ -205,14 +250,18 @@ class _PartOf:
         """Values (b,) for weights (b, unit); NaN where undefined."""
         if self.statistic is None:
             rows = weights[:, self.part.unit] * self.part.count
-            return evaluate_alpha_of_scores(self.part.data, str(self.measure.metric), item_weights=rows).value
+            return evaluate_alpha_of_scores(
+                self.part.data, str(self.measure.metric), period=self.measure.period, item_weights=rows
+            ).value
         return from_terms(self.statistic, self._sums(self.statistic, weights)).value
 
     def influence(self, weights: Floats) -> Floats:
         """Influence (b, unit) of the sampling units for weights (b, unit)."""
         if self.statistic is None:
             rows = weights[:, self.part.unit] * self.part.count
-            own = influence_of_scores(self.part.data, str(self.measure.metric), item_weights=rows)
+            own = influence_of_scores(
+                self.part.data, str(self.measure.metric), period=self.measure.period, item_weights=rows
+            )
             return self._by_unit(own.T).T
         gradient = self.statistic.gradient(self._sums(self.statistic, weights))
         out = np.zeros(weights.shape)
@@ -229,7 +278,9 @@ class _PartOf:
         """Influence (unit,) in the sample itself, by the convention."""
         rows = multiplicities[self.part.unit] * self.part.count
         if self.statistic is None:
-            own = influence_of_scores(self.part.data, str(self.measure.metric), item_weights=rows)
+            own = influence_of_scores(
+                self.part.data, str(self.measure.metric), period=self.measure.period, item_weights=rows
+            )
         else:
             own = influence(self.statistic, self.part.data, item_weights=rows, convention=convention)
         return self._by_unit(own)

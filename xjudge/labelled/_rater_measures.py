@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +24,26 @@ from xjudge.statistics.raters import (
 )
 from xjudge.statistics.weights import METRICS, ORDERED_METRICS
 
-__all__ = ["Measure", "measures"]
+__all__ = ["Choices", "Measure", "measures"]
 
 Floats = npt.NDArray[np.float64]
 
 _ALIASES = {"gwet_ac1": "gwet_ac", "gwet_ac2": "gwet_ac"}
 _PAIRS = ("light_kappa", "mean_pairwise_kappa")
 _KINDS_IN_NUMBERS = ("binary", "ordinal", "interval", "continuous")
+
+
+class Choices(NamedTuple):
+    """What the caller may choose for some coefficients."""
+
+    metric: Any = None
+    """Of alpha: a name, a matrix, or nothing."""
+    weights: Any = None
+    """Agreement weights; of alpha too, where there is no metric."""
+    shares: str = "pooled"
+    """Category shares of Fleiss' kappa."""
+    period: float | None = None
+    """Length of the circle of the circular metric."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +64,8 @@ class Measure:
         ``None`` where it can be made only once the numbers are known.
     scores : ndarray, shape (L,), or None
         The number each category stands for, for intraclass correlations of labels.
+    period : float or None
+        Length of the circle, where numbers lie on one.
     """
 
     name: str
@@ -59,6 +74,7 @@ class Measure:
     metric: str | None
     coefficient: ItemStatistic | None
     scores: Floats | None
+    period: float | None = None
 
     def of(self, rows: npt.NDArray[Any]) -> ItemStatistic | None:
         """The statistic for some rows (..., rater); ``None`` for alpha of numbers, which needs them all."""
@@ -72,9 +88,7 @@ class Measure:
 
 def measures(
     statistic: str | Sequence[str],
-    metric: Any,
-    weights: Any,
-    shares: str,
+    choices: Choices,
     columns: Columns,
     protocol: Protocol,
     n_raters: int,
@@ -84,11 +98,7 @@ def measures(
     Parameters
     ----------
     statistic : str or sequence of str
-    metric : str, matrix or None
-        Of alpha.
-    weights : str, matrix or None
-        Agreement weights; of alpha too, where there is no metric.
-    shares : {"pooled", "item_mean"}
+    choices : Choices
     columns : Columns
     protocol : Protocol
     n_raters : int
@@ -110,13 +120,13 @@ def measures(
         raise ProtocolError(
             f"There is no coefficient of many raters {listing(unknown)}; there are {', '.join(known)}."
         )
-    if shares not in ("pooled", "item_mean"):
-        raise ProtocolError(f"`shares` is 'pooled' or 'item_mean'; got {shares!r}.")
+    if choices.shares not in ("pooled", "item_mean"):
+        raise ProtocolError(f"`shares` is 'pooled' or 'item_mean'; got {choices.shares!r}.")
     problems = [p for name in names if (p := _unfit(name, columns, protocol)) is not None]
     if problems:
         raise ProtocolError(" ".join(problems))
-    _check_choices(names, metric, weights, shares, columns)
-    return [_measure(name, metric, weights, shares, columns, n_raters) for name in names]
+    _check_choices(names, choices, columns)
+    return [_measure(name, choices, columns, n_raters) for name in names]
 
 
 def _plain_icc(name: Any) -> str:
@@ -155,15 +165,17 @@ def _unfit(name: str, columns: Columns, protocol: Protocol) -> str | None:
     return None
 
 
-def _check_choices(names: Sequence[str], metric: Any, weights: Any, shares: str, columns: Columns) -> None:
+def _check_choices(names: Sequence[str], chosen: Choices, columns: Columns) -> None:
     """Refuse choices that no coefficient knows, and distances that the scale does not have."""
     scale = columns.scale
+    metric, weights, shares, period = chosen
     choices = {
         choice
         for name in names
         if not name.startswith("icc(")
         for choice in RATER_COEFFICIENTS[str(_known(name))].choices
     }
+    _check_period(metric, period, columns)
     if metric is not None and "metric" not in choices:
         raise ProtocolError(f"`metric` is a choice of alpha; {listing(names)} takes `weights`.")
     if weights is not None and "weights" not in choices:
@@ -199,10 +211,44 @@ def _check_choices(names: Sequence[str], metric: Any, weights: Any, shares: str,
             )
 
 
-_METRICS_OF_NUMBERS = ("interval", "ordinal", "nominal", "ratio")
+_METRICS_OF_NUMBERS = ("interval", "ordinal", "nominal", "ratio", "circular")
 
 
-def _measure(name: str, metric: Any, weights: Any, shares: str, columns: Columns, n_raters: int) -> Measure:
+def _check_period(metric: Any, period: float | None, columns: Columns) -> None:
+    """Refuse a circle without its length where numbers have any, and a length without a circle."""
+    scale = columns.scale
+    circular = isinstance(metric, str) and metric == "circular"
+    if circular and scale.kind == "continuous" and period is None:
+        raise ProtocolError(
+            "`metric='circular'` of numbers needs the length of the circle, e.g. `period=24` for hours."
+        )
+    if period is None:
+        return
+    if not circular or scale.kind not in ("interval", "continuous"):
+        raise ProtocolError(
+            f"`period` goes with metric='circular' on an interval or continuous scale; got metric={metric!r} "
+            f"and the scale {scale!r}."
+        )
+    if isinstance(period, bool | str) or not 0 < period < np.inf:
+        raise ProtocolError(f"`period` must be positive and finite; got {period!r}.")
+
+
+def _circular(scores: Floats, period: float) -> Floats:
+    """Circular distances between the values of an interval scale."""
+    turn = (scores[:, None] - scores) / period
+    if (np.abs(turn - np.round(turn)) < _SAME_PLACE)[~np.eye(len(scores), dtype=bool)].any():
+        raise ProtocolError(
+            f"Two values of the scale {listing(scores.tolist(), most=9)} are one place on a circle of "
+            f"`period={period!r}`."
+        )
+    return np.asarray(np.sin(np.pi * turn) ** 2)
+
+
+_SAME_PLACE = 1e-9
+
+
+def _measure(name: str, choices: Choices, columns: Columns, n_raters: int) -> Measure:
+    metric, weights, shares, period = choices
     scale, full = columns.scale, str(_known(name))
     continuous = scale.kind == "continuous"
     if name.startswith("icc("):
@@ -213,7 +259,7 @@ def _measure(name: str, metric: Any, weights: Any, shares: str, columns: Columns
         coefficient = icc_statistic(form, n_raters, scale.scores, center=center)
         return Measure(name, "labels", form, None, coefficient, scale.scores)
     if continuous:
-        return Measure(name, "scores", None, metric or "interval", None, None)
+        return Measure(name, "scores", None, metric or "interval", None, None, period)
     matrix = agreement_weights(weights, None, scale, columns.outcomes)
     if full in _PAIRS:
         return Measure(
@@ -223,7 +269,9 @@ def _measure(name: str, metric: Any, weights: Any, shares: str, columns: Columns
     used = None
     if full == "alpha" and (metric is not None or matrix is None):
         used = "nominal" if metric is None else metric
-        options = {"metric": used, "scores": scale.scores if scale.kind == "interval" else None}
+        of_circle = period is not None and isinstance(used, str)
+        distances = _circular(scale.scores, float(cast(float, period))) if of_circle else used
+        options = {"metric": distances, "scores": scale.scores if scale.kind == "interval" else None}
     if full == "fleiss_kappa":
         options["shares"] = shares
     coefficient = item_statistic(full, scale.n_categories, **options)
