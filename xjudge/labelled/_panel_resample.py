@@ -39,8 +39,11 @@ _BLOCK = 1 << 21
 _TERMS_HELD = 1 << 25
 """Numbers of what units add to sums that are kept between resamples; beyond, they are made again."""
 
-_MOST_PRODUCTS = 1e11
+_MOST_PRODUCTS = 2e11
 """Products of a weight and a pair of judges that ``interval="auto"`` spends: about half a minute."""
+
+_PRODUCTS_BESIDE = 1500
+"""What a weighted unit costs beside its pairs, in products: its influence on every value."""
 
 _UNITS = ("items", "decisions", "clusters")
 
@@ -133,14 +136,20 @@ class _Sample:
         self._held: list[tuple[slice, panel.PanelSums]] | None = None
 
     @property
+    def n_terms(self) -> int:
+        """Numbers that items add to sums."""
+        n, n_criteria, k = self.units.judges.shape
+        return n * n_criteria * k * k * (self.units.human.shape[2] + 2)
+
+    @property
     def n_products(self) -> float:
         """Products that one resample takes."""
-        n, n_criteria, k = self.units.judges.shape
-        return float(n) * n_criteria * k * k * (self.units.human.shape[2] + 2)
+        n, n_criteria, _ = self.units.judges.shape
+        return float(self.n_terms) + n * n_criteria * _PRODUCTS_BESIDE
 
     def terms(self) -> Iterator[tuple[slice, panel.PanelSums]]:
         """What sampling units add to the sums, some units at a time."""
-        if self._held is None and self.n_products <= _TERMS_HELD:
+        if self._held is None and self.n_terms <= _TERMS_HELD:
             self._held = list(self._made())
         yield from self._made() if self._held is None else self._held
 
