@@ -457,3 +457,34 @@ def test_impossible_comparisons(
 ) -> None:
     with pytest.raises(xj.XJudgeError, match=message):
         xj.compare(ds, a, b, **options)
+
+
+# ------------------------------------------------------------------------------- humans judged by the vote
+
+
+def vote_of(codes: npt.NDArray[Any], voters: list[int]) -> npt.NDArray[Any]:
+    """Majority of two categories among some raters; missing where it ties."""
+    given = codes[:, voters]
+    balance = (given == 1).sum(1) - (given == 0).sum(1)
+    return np.where(balance == 0, -1, (balance > 0).astype(int))
+
+
+@pytest.mark.parametrize(
+    "protocol", [None, MICRO, xj.Protocol(aggregate="macro")], ids=["apart", "micro", "macro"]
+)
+@pytest.mark.parametrize("resample", ["items", "clusters", "decisions"])
+def test_the_vote_leaves_out_the_judged_human_in_intervals_too(
+    protocol: xj.Protocol | None, resample: str
+) -> None:
+    codes = np.maximum(random_codes(3, (60, 5, 3), 2), -1)
+    cluster = np.arange(60) // 4
+    ds = dataset(codes, ["human"] * 3 + ["judge"] * 2, cluster=cluster)
+    options: dict[str, Any] = {"statistic": "kappa", "protocol": protocol, "resample": resample}
+    found = quiet(xj.agreement, ds, reference="majority", raters="all", interval="delta", **options)
+    for place in range(5):
+        vote = vote_of(codes, [voter for voter in range(3) if voter != place])
+        alone = dataset(np.stack([vote, codes[:, place]], axis=1), ["human", "judge"], cluster=cluster)
+        right = quiet(xj.agreement, alone, interval="delta", **options).squeeze(("reference", "rater"))
+        for end in ("kappa", "kappa_se", "kappa_interval", "n"):
+            one = found[end].isel(rater=place)
+            np.testing.assert_allclose(one.values, right[end].values, atol=1e-12, err_msg=end)
