@@ -16,10 +16,24 @@ import numpy.typing as npt
 
 from xjudge.codes import N_OUTCOMES
 
-__all__ = ["Columns", "places_of"]
+__all__ = ["Columns", "extent", "places_of"]
 
 Codes = npt.NDArray[np.signedinteger]
 Tables = npt.NDArray[np.int64]
+
+
+_READ_LABELS = 1 << 20
+"""Labels that are read for the least and again for the greatest code while they are in a cache."""
+
+
+def extent(codes: Codes) -> tuple[int, int]:
+    """Least and greatest of some codes, 0 and 0 where there are none; memory is read once."""
+    if not codes.size:
+        return 0, 0
+    step = max(1, _READ_LABELS * len(codes) // codes.size)
+    parts = [codes[start : start + step] for start in range(0, len(codes), step)]
+    ends = [(int(part.min()), int(part.max())) for part in parts]
+    return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 @dataclass(frozen=True)
@@ -37,12 +51,15 @@ class Columns:
         Number of places.
     chosen : sequence of int, optional
         Which columns, in which order; all by default.
+    ends : pair of int, optional
+        Least and greatest of the codes, where they are known.
     """
 
     codes: Codes
     targets: Sequence[int]
     n_places: int
     chosen: Sequence[int] | None = None
+    ends: tuple[int, int] | None = None
 
     @property
     def n_columns(self) -> int:
@@ -57,11 +74,9 @@ class Columns:
     @cached_property
     def bounds(self) -> tuple[int, int]:
         """Least and greatest code; all codes beyond an end of the scale are taken as the next one there."""
-        if not self.codes.size:
-            return 0, 0
         below, above = -N_OUTCOMES - 1, self.n_categories
-        low, high = (min(max(int(code), below), above) for code in (self.codes.min(), self.codes.max()))
-        return low, high
+        low, high = extent(self.codes) if self.ends is None else self.ends
+        return min(max(low, below), above), min(max(high, below), above)
 
     @property
     def radix(self) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import to_codes, translate
-from xjudge.statistics.counts import MASKED, Block, Options
+from xjudge.codes import translate
+from xjudge.statistics.counts import MASKED, Block, Options, extent_of
 
 __all__ = ["Codes", "as_they_are", "codes_of", "inside_of", "options_of"]
 
@@ -18,11 +18,11 @@ Codes = npt.NDArray[np.signedinteger]
 
 def codes_of(options: Options, block: Block) -> Codes:
     """Protocol codes (item, rater, criterion, other): categories, or negative where there is no label."""
-    codes = to_codes(block[options["left"]])
+    codes = block[options["left"]]
     columns = options["left_columns"]
     if columns is not None and tuple(columns) != tuple(range(codes.shape[1])):
         codes = codes[:, list(columns)]
-    if not as_they_are(options) or (codes.size and codes.max() >= options["n_categories"]):
+    if not as_they_are(options) or extent_of(block, options["left"])[1] >= options["n_categories"]:
         codes = translate(codes, options["targets"])
     n_criteria = options["n_criteria"]
     return codes.reshape((*codes.shape[:2], n_criteria, codes.shape[2] // n_criteria))
@@ -38,7 +38,7 @@ def as_they_are(options: Options) -> bool:
 def inside_of(options: Options, block: Block) -> npt.NDArray[np.bool_] | None:
     """Which units (item, criterion, other) are in the population; ``None`` where all are."""
     codes = block[options["left"]]
-    if codes.dtype.kind != "i" or not codes.size or codes.min() > MASKED:
+    if not codes.size or extent_of(block, options["left"])[0] > MASKED:
         return None
     n_criteria = options["n_criteria"]
     kept = np.asarray(codes[:, 0] != MASKED)  # a unit is masked for every rater, or for none

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.codes import N_OUTCOMES, n_raw, smallest_dtype, to_codes
-from xjudge.statistics._tables import Columns, column_counts, pair_tables, places_of
+from xjudge.statistics._columns import Columns, extent, places_of
+from xjudge.statistics._tables import column_counts, pair_tables
 
 __all__ = [
     "ITEM_SUPPORT",
@@ -37,6 +38,7 @@ __all__ = [
     "Request",
     "combine_blocks",
     "count_block",
+    "extent_of",
     "finish_block",
     "item_support",
     "margins",
@@ -105,6 +107,23 @@ class Axes:
 # ------------------------------------------------------------------------------------------------ the pass
 
 
+class _Arrays(dict[str, npt.NDArray[Any]]):
+    """Arrays of a block, and the ends of their codes once they were asked for: requests share them."""
+
+    def __init__(self, arrays: Block, known: dict[str, tuple[int, int]] | None = None) -> None:
+        super().__init__(arrays)
+        self.known: dict[str, tuple[int, int]] = {} if known is None else known
+
+
+def extent_of(block: Block, name: str) -> tuple[int, int]:
+    """Least and greatest code of an array of a block, 0 and 0 where it is empty; read once in a pass."""
+    if not isinstance(block, _Arrays):
+        return extent(block[name])
+    if name not in block.known:
+        block.known[name] = extent(block[name])
+    return block.known[name]
+
+
 def count_block(requests: Sequence[Request], axes: Axes, block: Block) -> list[Partial]:
     """Count every request over one block of items.
 
@@ -125,7 +144,7 @@ def count_block(requests: Sequence[Request], axes: Axes, block: Block) -> list[P
     if n_items > step:
         parts = ({name: a[i : i + step] for name, a in block.items()} for i in range(0, n_items, step))
         return combine_blocks(requests, [count_block(requests, axes, part) for part in parts])
-    arrays = {name: _readable(name, array) for name, array in block.items()}
+    arrays = _Arrays({name: _readable(name, array) for name, array in block.items()})
     out: list[Partial] = [
         [] if request.count.per_slot else request.count.chunk(request.options, arrays) for request in requests
     ]
@@ -192,14 +211,15 @@ def _readable(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array if name in ("group", "population") or name.startswith("score") else to_codes(array)
 
 
-def _slots(axes: Axes, arrays: Block) -> Iterator[list[Block]]:
+def _slots(axes: Axes, arrays: _Arrays) -> Iterator[list[Block]]:
     """The block restricted to each group, for one population after the other."""
-    data = {name: array for name, array in arrays.items() if name not in ("group", "population")}
+    plain = {name: array for name, array in arrays.items() if name not in ("group", "population")}
+    data = _Arrays(plain, arrays.known)
     for p in range(max(1, axes.n_populations)):
-        kept = _masked(data, arrays["population"][:, p]) if axes.n_populations else data
+        kept = _Arrays(_masked(data, arrays["population"][:, p])) if axes.n_populations else data
         if axes.n_groups:
             rows = _rows_of_groups(arrays["group"], axes.n_groups)
-            yield [{name: array[row] for name, array in kept.items()} for row in rows]
+            yield [_Arrays({name: array[row] for name, array in kept.items()}) for row in rows]
         else:
             yield [kept]
 
@@ -237,8 +257,10 @@ def _as_counted(_: Options, partial: npt.NDArray[np.int64]) -> npt.NDArray[np.in
 
 def _columns(options: Options, block: Block, side: str) -> Columns:
     """One side of a count."""
-    codes, chosen = block[options[side]], options[f"{side}_columns"]
-    return Columns(codes, options[f"{side}_targets"], options[f"n_{side}"], chosen)
+    name, chosen = options[side], options[f"{side}_columns"]
+    return Columns(
+        block[name], options[f"{side}_targets"], options[f"n_{side}"], chosen, extent_of(block, name)
+    )
 
 
 # --------------------------------------------------------------------------------------------- pair tables
@@ -398,7 +420,8 @@ def _count_outside(options: Options, block: Block) -> npt.NDArray[np.int64]:
     """Rows (rater, cell, code, count) of codes that are neither a category nor an outcome."""
     codes, n_categories = block["codes"], options["n_categories"]
     rows = [np.empty((0, 4), dtype=np.int64)]
-    if codes.size and (codes.min() < -N_OUTCOMES or codes.max() >= n_categories):
+    low, high = extent_of(block, "codes")
+    if codes.size and (low < -N_OUTCOMES or high >= n_categories):
         for rater, cell in itertools.product(*map(range, codes.shape[1:])):
             column = codes[:, rater, cell]
             strange, counts = np.unique(

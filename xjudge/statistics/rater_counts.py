@@ -21,7 +21,7 @@ import numpy.typing as npt
 from xjudge.codes import MISSING
 from xjudge.statistics._rater_codes import Codes, as_they_are, codes_of, inside_of, options_of
 from xjudge.statistics._rows import Ints, Rows, distinct_rows, row_histogram
-from xjudge.statistics.counts import MASKED, Block, Count, Options, Request
+from xjudge.statistics.counts import MASKED, Block, Count, Options, Request, extent_of
 from xjudge.statistics.raters import count_vector_histogram, count_vectors
 
 __all__ = [
@@ -101,7 +101,7 @@ def _count_rows(options: Options, block: Block) -> _Partial:
 def _eligible(options: Options, block: Block, cell: int, rows: Rows, counts: Ints) -> int:
     """Units of a cell with two raters or more that are not missing."""
     codes, columns = block[options["left"]], options["left_columns"]
-    if as_they_are(options) and codes.size and codes.min() >= MISSING:
+    if as_they_are(options) and codes.size and extent_of(block, options["left"])[0] >= MISSING:
         return int(counts[rows.sum(1) >= 2].sum())  # whoever was asked has answered
     asked = np.zeros(len(codes), dtype=np.int32)
     for column in range(codes.shape[1]) if columns is None else columns:
