@@ -282,12 +282,101 @@ def test_a_constant_feature_changes_nothing() -> None:
     np.testing.assert_allclose(found["accuracy_adjusted_se"], none["accuracy_adjusted_se"], atol=1e-9)
 
 
+MACRO = xj.Protocol(aggregate="macro")
+
+
+def test_slices_are_datasets_of_their_own() -> None:
+    ds = example(11, 160)
+    found = xj.adjust(ds, ["long", "words"], by="kind", statistic=["accuracy", "kappa"], protocol=MICRO)
+    assert found["accuracy_adjusted"].dims == ("kind", "reference", "rater")
+    for kind in ("chat", "code"):
+        part = ds.isel(item=ds["kind"].values == kind)
+        alone = xj.adjust(part, ["long", "words"], statistic=["accuracy", "kappa"], protocol=MICRO)
+        one = found.sel(kind=kind, drop=True)
+        for name in alone.data_vars:
+            if alone[name].dtype.kind == "f":
+                np.testing.assert_allclose(one[name], alone[name], atol=1e-9, err_msg=str(name))
+            else:
+                np.testing.assert_array_equal(one[name], alone[name])
+
+
+def test_a_mean_over_criteria_and_its_error_over_items() -> None:
+    ds = example(12, 140)
+    names = ["accuracy", "kappa"]
+    apart = xj.adjust(ds, ["long", "words"], statistic=names)
+    found = xj.adjust(ds, ["long", "words"], statistic=names, protocol=MACRO)
+    pooled = xj.adjust(ds, ["long", "words"], statistic=names, protocol=MICRO)
+    for name in names:
+        for word in ("", "_adjusted", "_range"):
+            np.testing.assert_allclose(found[name + word], apart[name + word].mean("criterion"), atol=1e-12)
+        assert (found[f"{name}_range_kind"] == "sharp").all()
+        # between the error with independent criteria and that with equal ones
+        each = apart[f"{name}_adjusted_se"]
+        least, most = np.sqrt((each**2).sum("criterion")) / 2, each.sum("criterion") / 2
+        assert bool((found[f"{name}_adjusted_se"] <= most + 1e-9).all())
+        assert bool((found[f"{name}_adjusted_se"] >= 0.6 * least).all())
+    np.testing.assert_allclose(found["abstention_p_value"], pooled["abstention_p_value"])
+    np.testing.assert_array_equal(found["n"], apart["n"].sum("criterion"))
+    np.testing.assert_allclose(found["least_coverage"], apart["least_coverage"].min("criterion"))
+    assert found["n_criteria_included"].dims == ("reference", "rater", "statistic")
+    # criteria that are copies of each other: as one criterion
+    twin = xr.concat([ds.isel(criterion=0)] * 2, "criterion").assign_coords(criterion=["c0", "c1"])
+    twin["label"].attrs = ds["label"].attrs
+    twice = xj.adjust(twin, ["long"], protocol=MACRO)
+    once = xj.adjust(ds.isel(criterion=[0]), ["long"], protocol=MACRO)
+    for name in ("accuracy_adjusted", "accuracy_adjusted_se", "accuracy_range", "accuracy_adjusted_interval"):
+        np.testing.assert_allclose(twice[name], once[name], atol=1e-9)
+
+
+def test_a_criterion_without_value_is_left_out_of_the_mean() -> None:
+    ds = example(13, 60)
+    ds["label"][:, 3, 1] = -2
+    found = xj.adjust(ds, "long", protocol=MACRO).sel(reference="h1", rater="j2")
+    alone = xj.adjust(ds, "long").sel(reference="h1", rater="j2", criterion="c0")
+    for name in ("accuracy", "accuracy_adjusted", "accuracy_adjusted_se"):
+        assert float(found[name]) == pytest.approx(float(alone[name]), abs=1e-12)
+    assert int(found["n_criteria_included"].sel(statistic="accuracy")) == 1
+    nothing = ds.copy(deep=True)
+    nothing["label"][:, 3] = -2
+    found = xj.adjust(nothing, "long", protocol=MACRO).sel(reference="h1", rater="j2")
+    assert str(found["accuracy_adjusted_reason"].values) != "ok"
+    assert np.isnan(found["accuracy_adjusted"])
+    assert found["accuracy_range"].values.tolist() == [0.0, 1.0]
+
+
+def test_agreement_weights_act_on_value_estimate_and_range() -> None:
+    rng = np.random.default_rng(14)
+    codes = rng.integers(0, 3, (90, 2))
+    codes[:, 1] = np.where(rng.random(90) < 0.2, -2, codes[:, 1])
+    ds = dataset(codes, ["human", "judge"], xj.Scale.ordinal([1, 2, 3]), size=rng.normal(size=90))
+    found = xj.adjust(ds, "size", statistic="kappa", weights="quadratic").squeeze(drop=True)
+    usual = xj.agreement(ds, statistic="kappa", weights="quadratic", interval=None).squeeze(drop=True)
+    bounds = xj.coverage_bounds(ds, statistic="kappa", weights="quadratic", interval=None).squeeze(drop=True)
+    assert float(found["kappa"]) == pytest.approx(float(usual["kappa"]), abs=1e-12)
+    np.testing.assert_allclose(found["kappa_range"], bounds["kappa_range"], atol=1e-12)
+    plain = xj.adjust(ds, "size", statistic="kappa").squeeze(drop=True)
+    assert float(plain["kappa_adjusted"]) != float(found["kappa_adjusted"])
+    known = codes[:, 1] >= 0
+    slow = room.adjusted_coefficient(
+        "kappa",
+        ds["size"].values[:, None],
+        codes[:, 0],
+        codes[:, 1],
+        3,
+        weights=1 - (np.subtract.outer(range(3), range(3)) / 2) ** 2,
+    )
+    assert float(found["kappa_adjusted"]) == pytest.approx(slow.value[0], abs=1e-12)
+    assert float(found["n"]) == known.sum()
+    same = xj.adjust(ds, "size", statistic="kappa", costs="quadratic").squeeze(drop=True)
+    assert float(same["kappa_adjusted"]) == pytest.approx(float(found["kappa_adjusted"]), abs=1e-12)
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"reference": "pooled"},
         {"reference": "majority"},
-        {"protocol": xj.Protocol(aggregate="macro")},
+        {"weights": "linear", "costs": "linear"},
         {"method": "magic"},
         {"interval": "bca"},
         {"resample": "decisions"},

@@ -29,6 +29,7 @@ __all__ = [
     "Adjusted",
     "adjusted_coefficient",
     "adjusted_table",
+    "error_over_groups",
 ]
 
 Float = npt.NDArray[np.float64]
@@ -48,6 +49,10 @@ class Adjusted(NamedTuple):
     table : ndarray, shape (L, L)
         Estimated shares of all cases.
     positivity : Positivity
+    influence : ndarray, shape (S, n)
+        What each case adds to the coefficient's error, to first order: the standard error is the root of the
+        sum of squares over groups (times ``G / (G - 1)`` for G groups). 0 for cases left out, NaN where the
+        coefficient is undefined.
     """
 
     value: Float
@@ -55,6 +60,7 @@ class Adjusted(NamedTuple):
     reason: npt.NDArray[np.int8]
     table: Float
     positivity: Positivity
+    influence: Float
 
 
 # ------------------------------------------------------------------------------------------------- the public
@@ -176,6 +182,7 @@ def adjusted_coefficient(
     table = model.table(how)
     n = len(names)
     value, se = np.full(n, np.nan), np.full(n, np.nan)
+    influence = np.zeros((n, len(model.kept)))
     reason = np.full(n, model.reason, dtype=np.int8)
     if model.reason == Reason.OK:
         matrix = None if weights is None else np.asarray(weights, dtype=np.float64)
@@ -183,8 +190,11 @@ def adjusted_coefficient(
             found = evaluate(name, table, matrix)
             value[place], reason[place] = found.value, found.reason
             if found.reason == 0:
-                se[place] = model.standard_error(how, gradient(name, table, matrix))
-    return Adjusted(value, se, reason, table, positivity(model.coverage, model.covered))
+                own = model.influence(how, gradient(name, table, matrix))
+                influence[place, model.kept] = own
+                se[place] = error_over_groups(own, model.groups)
+    influence[np.isnan(value)] = np.nan
+    return Adjusted(value, se, reason, table, positivity(model.coverage, model.covered), influence)
 
 
 # ------------------------------------------------------------------------------------------------- the models
@@ -200,6 +210,7 @@ class _Model:
     cell: Ints  # of covered cases, place among `cells`
     cells: Ints  # the table's cells that occur, the most frequent first
     groups: Ints
+    kept: npt.NDArray[np.bool_]  # of the cases given, those that are not left out
     coverage: Float
     fitted_coverage: Logistic | None
     cell_model: Logistic | None
@@ -239,7 +250,17 @@ class _Model:
         if not len(a):
             reason = Reason.NO_OVERLAP
         return cls(
-            n_categories, design, covered, cell, cells, items, coverage, of_coverage, cell_model, reason
+            n_categories,
+            design,
+            covered,
+            cell,
+            cells,
+            items,
+            keep,
+            coverage,
+            of_coverage,
+            cell_model,
+            reason,
         )
 
     def predicted(self) -> Float:
@@ -271,8 +292,8 @@ class _Model:
         out[self.cells] = share
         return out.reshape(size, size)
 
-    def standard_error(self, method: str, slope: Float) -> float:
-        """Standard error over groups of a coefficient with this gradient at the table."""
+    def influence(self, method: str, slope: Float) -> Float:
+        """What each case adds to the error of a coefficient with this gradient at the table."""
         worth = slope.ravel()[self.cells]
         n, known = len(self.covered), self.covered
         value = np.zeros(n)
@@ -296,10 +317,7 @@ class _Model:
             own = own + ((known - self.coverage)[:, None] * x) @ (self.fitted_coverage.inverse @ pull)
         if self.cell_model is not None:
             own = own + self._through_cells(cells, worth, expected, towards)
-        sums = grouped(own[:, None], self.groups)[:, 0]
-        if len(sums) < 2:
-            return np.nan
-        return float(np.sqrt(len(sums) / (len(sums) - 1) * (sums * sums).sum()) / n)
+        return np.asarray(own / n)
 
     def _through_cells(self, cells: Float, worth: Float, expected: Float, towards: Float) -> Float:
         """What each covered case adds through the fitted cell model."""
@@ -316,6 +334,14 @@ class _Model:
 
 
 # ---------------------------------------------------------------------------------------------------- helpers
+
+
+def error_over_groups(influence: Float, groups: Ints) -> float:
+    """Standard error from what each case adds, summed over groups; NaN for fewer than two groups."""
+    sums = grouped(influence[:, None], groups)[:, 0]
+    if len(sums) < 2:
+        return np.nan
+    return float(np.sqrt(len(sums) / (len(sums) - 1) * (sums * sums).sum()))
 
 
 def _checked(method: str) -> str:

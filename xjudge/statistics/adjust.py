@@ -27,7 +27,13 @@ from xjudge.statistics._adjust_prevalence import (
     rogan_gladen,
     stratified,
 )
-from xjudge.statistics._adjust_table import METHODS, Adjusted, adjusted_coefficient, adjusted_table
+from xjudge.statistics._adjust_table import (
+    METHODS,
+    Adjusted,
+    adjusted_coefficient,
+    adjusted_table,
+    error_over_groups,
+)
 
 __all__ = [
     "METHODS",
@@ -39,6 +45,7 @@ __all__ = [
     "adjusted_coefficient",
     "adjusted_table",
     "association",
+    "error_over_groups",
     "fitted_coverage",
     "labelled_only",
     "naive",
