@@ -40,6 +40,7 @@ VERBS = (
     "rank",
     "rater_agreement",
     "rates",
+    "reliability_bounds",
     "risk_coverage",
     "select_panel",
     "selective_threshold",

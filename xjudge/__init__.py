@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from xjudge.labelled.panel import effective_size, partial
     from xjudge.labelled.planning import allocate, plan_overlap, wrong_decision_rate, wrong_top_probability
     from xjudge.labelled.ranking import rank
+    from xjudge.labelled.rater_ranges import reliability_bounds
     from xjudge.labelled.reliability import reliability
     from xjudge.labelled.rivals import compare_panels
     from xjudge.labelled.selection import select_panel
@@ -101,6 +102,7 @@ _LATER = {
     "rater_agreement": "xjudge.labelled.crowds",
     "rebuild": "xjudge.rebuilding",
     "reliability": "xjudge.labelled.reliability",
+    "reliability_bounds": "xjudge.labelled.rater_ranges",
     "risk_coverage": "xjudge.labelled.selective",
     "select_panel": "xjudge.labelled.selection",
     "selective_threshold": "xjudge.labelled.selective",
@@ -170,6 +172,7 @@ __all__ = [
     "rebuild",
     "recode_to",
     "reliability",
+    "reliability_bounds",
     "risk_coverage",
     "select_panel",
     "selective_threshold",

@@ -129,6 +129,7 @@ class DatasetJudge(_NotData):
     split_stability = _Later("xjudge.labelled.selective")
     cascade = _Later("xjudge.labelled.selective")
     reliability = _Later("xjudge.labelled.reliability")
+    reliability_bounds = _Later("xjudge.labelled.rater_ranges")
     compare = _Later("xjudge.labelled.compare")
     rank = _Later("xjudge.labelled.ranking")
     loo_validate = _Later("xjudge.labelled.loo")
