@@ -259,7 +259,7 @@ def _names_of(data: xr.Dataset, taken: Sequence[int], n_own: int, role: str) -> 
     names = np.empty(len(taken), dtype=object)
     known = metadata_values(data["rater"].data) if "rater" in data.coords else np.arange(data.sizes["rater"])
     names[:n_own] = known[list(taken[:n_own])].tolist()
-    names[n_own:] = [f"(place {place})" for place in range(len(taken) - n_own)]
+    names[n_own:] = [f"(crowd, place {place})" for place in range(len(taken) - n_own)]
     coords: dict[str, Any] = {"rater": ("rater", names)}
     for name, word in (("role", role), ("identity", "unknown")):
         if name in data.coords:

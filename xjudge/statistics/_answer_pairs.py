@@ -70,14 +70,17 @@ def pair_meetings(
     size = n_cells * n_places**2
     table = np.zeros(n_keys, dtype=np.int64) if n_keys <= _LARGEST_TABLE else None
     keys: list[Ints] = []
+    n_held = 0
     found: list[tuple[Ints, Ints]] = []
     for whose, pair, said in pair_blocks(unit, rater, place, n_raters, n_places):
         key = pair * size + said
         if n_cells > 1:
             key += whose % n_cells * n_places**2
         keys.append(key)
-        if sum(map(len, keys)) >= _PAIRS_AT_A_TIME:
+        n_held += len(key)
+        if n_held >= _PAIRS_AT_A_TIME:
             _flush(keys, table, found)
+            n_held = 0
     _flush(keys, table, found)
     if table is not None:
         at = np.flatnonzero(table)
@@ -128,6 +131,12 @@ def pair_blocks(
             whose = rows[0] >> high
             said = rows & ((1 << place_bits) - 1)
             who = (rows >> place_bits) & ((1 << rater_bits) - 1)
+            whose = whose if values is None else values[whose]
             first, before = who * n_raters, said * n_places
-            for i, j in itertools.combinations(range(m), 2):
-                yield whose if values is None else values[whose], first[i] + who[j], before[i] + said[j]
+            if len(whose) >= m:  # many units: pair of ranks by pair of ranks
+                for i, j in itertools.combinations(range(m), 2):
+                    yield whose, first[i] + who[j], before[i] + said[j]
+            else:  # many raters: one against all behind him
+                for i in range(m - 1):
+                    pair, both = first[i] + who[i + 1 :], before[i] + said[i + 1 :]
+                    yield np.broadcast_to(whose, pair.shape).ravel(), pair.ravel(), both.ravel()
