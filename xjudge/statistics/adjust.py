@@ -18,15 +18,8 @@ from xjudge.statistics._adjust_coverage import (
     fitted_coverage,
     positivity,
 )
-from xjudge.statistics._adjust_prevalence import (
-    Prevalence,
-    labelled_only,
-    naive,
-    ppi,
-    ppi_plus_plus,
-    rogan_gladen,
-    stratified,
-)
+from xjudge.statistics._adjust_powered import Prevalence, labelled_only, ppi, ppi_plus_plus
+from xjudge.statistics._adjust_prevalence import naive, rogan_gladen, stratified
 from xjudge.statistics._adjust_table import (
     METHODS,
     Adjusted,
