@@ -150,6 +150,9 @@ CASES: dict[str, Case] = {
     "agreement of judges": Case(_verb("agreement", raters="judges")),
     "agreement, percentile": Case(_verb("agreement", **DRAWS)),
     "agreement, percentile, micro": Case(_verb("agreement", protocol=MICRO, **DRAWS)),
+    "agreement of a population, percentile": Case(
+        _verb("agreement", reference="pooled", protocol=KEPT, **DRAWS)
+    ),
     "agreement, bca, macro": Case(_verb("agreement", protocol=MACRO, interval="bca", n_resamples=40)),
     "agreement, studentized": Case(_verb("agreement", interval="studentized", n_resamples=40)),
     "agreement, clusters": Case(_verb("agreement", resample="clusters")),

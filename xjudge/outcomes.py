@@ -99,7 +99,8 @@ class Cases:
 
     def of(self, protocol: Protocol, counted: Any) -> Any:
         """The counts of a protocol's population."""
-        return counted if self._only_everything else counted[self._slot[protocol.population]]
+        # the ellipsis keeps an array of objects an array, where no other axis is left
+        return counted if self._only_everything else counted[self._slot[protocol.population], ...]
 
     def warn(self) -> None:
         """Warn of items that are in no slice."""

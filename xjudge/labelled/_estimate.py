@@ -116,6 +116,8 @@ class Estimate:
         The estimates, NaN where undefined.
     macro_weights : ndarray, optional
         Weights (criterion,) where the estimate is the mean over criteria.
+    weighted : ndarray, optional
+        Tables (resample, criterion, L, R) of resamples that a pass has drawn.
     """
 
     def __init__(
@@ -125,9 +127,10 @@ class Estimate:
         statistics: Mapping[str, OfTable],
         values: Mapping[str, float],
         macro_weights: Floats | None,
+        weighted: Floats | None = None,
     ) -> None:
         self.sampling, self.table, self.statistics, self.values = sampling, table, statistics, values
-        self.macro_weights = macro_weights
+        self.macro_weights, self.weighted = macro_weights, weighted
 
     def made(self, rows: Floats, multiplicities: Ints) -> dict[str, Any]:
         """Standard error, ends and undefined share of every statistic."""
@@ -174,6 +177,9 @@ class Estimate:
         """Blocks of weights (b, unit) and of the tables (b, criterion, L, L) that they add up to."""
         cells = self.table.shape[-2:]
         sampling = self.sampling
+        if self.weighted is not None:
+            yield np.empty((len(self.weighted), 0), dtype=np.int64), self.weighted
+            return
         if sampling.resample != "items+criteria":
             flat = rows.reshape((len(rows), -1))
             for drawn in multinomial_blocks(multiplicities, sampling.n_resamples, sampling.seed):

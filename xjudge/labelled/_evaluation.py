@@ -36,7 +36,7 @@ Weights = Mapping[str, Floats | None]
 """Agreement weights by the name of the costs; one nameless entry where the result has no dim ``costs``."""
 
 
-def sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
+def sampling_attrs(sampling: Sampling, names: Sequence[str], law: str = "multinomial") -> dict[str, Any]:
     """What was asked of intervals, the method for each statistic, and the law of the resamples."""
     asked: dict[str, Any] = {"interval": sampling.method or "none", "seed": sampling.seed}
     if sampling.method is None:
@@ -44,7 +44,7 @@ def sampling_attrs(sampling: Sampling, names: Sequence[str]) -> dict[str, Any]:
     methods = {name: sampling.of(name) for name in names}
     asked |= {"interval_methods": methods, "resample": sampling.resample, "level": sampling.level}
     if sampling.resamples:
-        asked |= {"n_resamples": sampling.n_resamples, "law": "multinomial"}
+        asked |= {"n_resamples": sampling.n_resamples, "law": law}
     return asked
 
 

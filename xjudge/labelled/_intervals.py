@@ -17,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError
 from xjudge.labelled._estimate import Estimate, OfTable, from_standard_error
+from xjudge.labelled._labels import TooManyItemsError
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import share
 from xjudge.labelled._sampling import Sampling
+from xjudge.lazy import item_positions
+from xjudge.statistics._poisson_sums import poisson_sums
 from xjudge.statistics.units import Cells, Patterns, cluster_sums, contributions, patterns, second_moments
 
 __all__ = ["Intervals"]
@@ -46,6 +48,7 @@ class Intervals:
     def __init__(self, counting: Pass, sampling: Sampling, *, joint: bool = False) -> None:
         self.counting, self.sampling, self.joint = counting, sampling, joint
         self._asked: dict[Any, int] = {}
+        self.law = "multinomial"
         if sampling.method is None:
             return
         if sampling.resample == "clusters":
@@ -53,6 +56,28 @@ class Intervals:
         for plan in counting.plans:
             if plan.scores is None:
                 self._ask(plan)
+        drawn = sampling.method == "percentile" and sampling.resample == "items"
+        if drawn and any(self._source(plan) == "units" for plan in counting.plans):
+            counting.if_too_many.append(self._draw_by_position)
+
+    def _draw_by_position(self) -> None:
+        """Ask for resamples under Poisson weights in the place of patterns."""
+        self.law = "poisson"
+        self.counting.arrays["position"] = item_positions(self.counting.view.codes)
+        places = [place for key, place in self._asked.items() if key[0] == "units"]
+        for plan in self.counting.plans:
+            key = self._key(plan)
+            if plan.scores is not None or key[0] != "poisson" or key in self._asked:
+                continue
+            sides: dict[str, Any] = {"left": plan.left, "right": plan.right, **self.counting.columns()}
+            cells, sampling = key[-1], self.sampling
+            request = poisson_sums(cells, sampling.n_resamples, sampling.seed, **sides)
+            if places:  # patterns are not counted again
+                self._asked[key] = places.pop()
+                self.counting.requests[self._asked[key]] = request
+            else:
+                self._asked[key] = len(self.counting.requests)
+                self.counting.requests.append(request)
 
     # ----------------------------------------------------------------------------------------- what is needed
 
@@ -83,6 +108,8 @@ class Intervals:
 
     def _key(self, plan: Plan) -> tuple[Any, ...]:
         source = self._source(plan)
+        if source == "units" and self.law == "poisson":
+            return self.law, plan.left, plan.right, self._cells(plan)._replace(joined=False)
         if source == "units":  # patterns hold raw codes, whatever the protocol
             return source, plan.left, plan.right
         return source, plan.left, plan.right, self._cells(plan)
@@ -217,9 +244,11 @@ class Intervals:
         if n_last is None or self.counting.sides.kind != "majority":
             return found
         columns = self.counting.sides.column_of()  # a judged human's own vote is left out of the reference
-        ends = (-2 - n_last, -1 - n_last)
-        sums = np.moveaxis(np.asarray(found), ends, (0, 1))  # (A, B, ..., other, D[, D])
-        return np.moveaxis(sums[columns, np.arange(len(columns))][None], (0, 1), ends)
+        sums = np.moveaxis(
+            np.asarray(found), (-2 - n_last, -1 - n_last), (0, 1)
+        )  # (A, B, ..., other, D[, D])
+        own = sums[columns, np.arange(len(columns))][None]
+        return np.moveaxis(own, (0, 1), (-2 - n_last, -1 - n_last))
 
     # --------------------------------------------------------------------------------------------- by units
 
@@ -268,13 +297,23 @@ class Intervals:
                 own = own[criterion : criterion + 1] if plan.aggregate is None else own
                 slot = None if held is None else held[index]
                 place = criterion, other, a, b
-                rows, multiplicities = self._rows(plan, source, slot, place, own, int(totals[at]))
-                yield (
-                    at,
-                    Estimate(self.sampling, own, statistics, known, self._macro_weights(plan)),
-                    rows,
-                    multiplicities,
-                )
+                weighted = None
+                if source == "units" and self.law == "poisson":
+                    weighted = self._weighted(plan, slot, place, own)
+                    rows, multiplicities = np.empty((0, *own.shape)), np.empty(0, dtype=np.int64)
+                else:
+                    rows, multiplicities = self._rows(plan, source, slot, place, own, int(totals[at]))
+                macro = self._macro_weights(plan)
+                estimate = Estimate(self.sampling, own, statistics, known, macro, weighted)
+                yield at, estimate, rows, multiplicities
+
+    def _weighted(self, plan: Plan, slot: Any, place: tuple[int, int, int, int], own: Ints) -> Floats:
+        """Tables (resample, criterion, L, R) that a pass has drawn for one estimate."""
+        criterion, other, a, b = place
+        majority = self.counting.sides.kind == "majority"
+        drawn = slot[other, self.counting.sides.column_of()[b] if majority else a, b]
+        tables = drawn.reshape((len(drawn), plan.n_criteria, *own.shape[-2:])).astype(np.float64)
+        return tables[:, criterion : criterion + 1] if plan.aggregate is None else tables
 
     def replicates(
         self,
@@ -320,8 +359,9 @@ class Intervals:
         else:
             held: Patterns = slot
             if not held.complete:
-                raise ProtocolError(
-                    "There are too many distinct items to resample; interval='delta' needs sums only."
+                raise TooManyItemsError(
+                    "There are too many distinct items to resample: interval='percentile' with compute=True "
+                    "draws weights by position in a second pass, and interval='delta' needs sums only."
                 )
             cells = self._cells(plan)._replace(joined=False)
             left, right = (x.reshape((*x.shape[:2], plan.n_criteria, -1))[..., other] for x in held[:2])

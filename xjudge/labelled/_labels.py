@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xjudge.columns import extracted, item_level, scored
-from xjudge.errors import StructureError
+from xjudge.errors import ProtocolError, StructureError
 from xjudge.lazy import reduce_items
 from xjudge.outcomes import Cases, check_numbers, check_values
 from xjudge.protocol import Cut, Resolved
@@ -15,7 +15,11 @@ from xjudge.statistics.counts import Request, outside
 from xjudge.statistics.score_counts import not_finite
 from xjudge.view import View
 
-__all__ = ["Columns", "Labels"]
+__all__ = ["Columns", "Labels", "TooManyItemsError"]
+
+
+class TooManyItemsError(ProtocolError):
+    """Raised by finishing where distinct items are too many to be drawn: another pass may draw otherwise."""
 
 
 class Columns(NamedTuple):
@@ -67,11 +71,12 @@ class Labels:
         self.cases = Cases(view, [p.protocol for p in protocols], by)
         self.requests: list[Request] = [outside(view.scale.n_categories)]
         self.arrays: dict[str, Any] = {"codes": view.codes}
+        self.if_too_many: list[Callable[[], None]] = []
         self._names: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What finishing a lazy result needs elsewhere: plans, not labels."""
-        return {**self.__dict__, "arrays": {}, "_names": {}}
+        return {**self.__dict__, "arrays": {}, "if_too_many": [], "_names": {}}
 
     def _once(self, key: Any, make: Callable[[str], Any]) -> Any:
         """A column family, made once for all the protocols that share it."""
@@ -126,8 +131,24 @@ class Labels:
         return make
 
     def run(self, finish: Callable[[list[Any]], dict[str, Any]], compute: bool) -> dict[str, Any]:
-        """Count and finish; see :func:`xjudge.lazy.reduce_items`."""
+        """Count and finish; see :func:`xjudge.lazy.reduce_items`.
 
+        Where finishing finds too many distinct items, what ``if_too_many`` holds is called to ask for other
+        counts, and there is a second pass. With ``compute=False`` nobody is there to make one.
+        """
+        try:
+            out = self._run(finish, compute)
+        except TooManyItemsError:
+            if not self.if_too_many:
+                raise
+            for ask in self.if_too_many:
+                ask()
+            self.if_too_many = []
+            out = self._run(finish, compute)
+        self.cases.warn()
+        return out
+
+    def _run(self, finish: Callable[[list[Any]], dict[str, Any]], compute: bool) -> dict[str, Any]:
         def checked(counted: list[Any]) -> dict[str, Any]:
             check_values(self.view, counted[0])
             if "not finite" in self._names:
@@ -138,13 +159,13 @@ class Labels:
             request.options.get(side) for request in self.requests for side in ("left", "right", "scores")
         }
         arrays = {
-            name: a for name, a in self.arrays.items() if name in needed or name in ("codes", "cluster")
+            name: a
+            for name, a in self.arrays.items()
+            if name in needed or name in ("codes", "cluster", "position")
         }
-        out = reduce_items(
+        return reduce_items(
             self.requests, arrays | self.cases.arrays, checked, axes=self.cases.axes, compute=compute
         )
-        self.cases.warn()
-        return out
 
     def clusters(self) -> int:
         """Number of clusters, of the coordinate ``cluster(item)``; their numbers join the pass.

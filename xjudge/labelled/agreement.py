@@ -415,7 +415,7 @@ def _agreement(
         weights=weights,
         costs=dict(costs) if isinstance(costs, Mapping) else costs,
         min_overlap=min_overlap,
-        **sampling_attrs(sampling, names),
+        **sampling_attrs(sampling, names, intervals.law),
     )
     warn_recoded(resolved)
     if compute or not view.lazy:

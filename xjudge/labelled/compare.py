@@ -181,7 +181,7 @@ def compare(
         statistic=names,
         weights=weights,
         costs=costs,
-        **sampling_attrs(sampling, list(statistics)),
+        **sampling_attrs(sampling, list(statistics), intervals.law),
     )
     warn_recoded([resolved])
     if compute or not view.lazy:

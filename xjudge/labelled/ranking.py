@@ -155,7 +155,7 @@ def rank(
         resample=resample,
         n_resamples=n_resamples,
         seed=seed,
-        law="multinomial",
+        law=intervals.law,
     )
     if compute or not view.lazy:
         warn_undefined(result, [name])

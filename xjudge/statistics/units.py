@@ -27,6 +27,8 @@ __all__ = [
     "contributions",
     "patterns",
     "second_moments",
+    "sides_of",
+    "units_options",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -107,7 +109,7 @@ def _categories(
     return places_of(codes, places, n)
 
 
-def _sides(options: Options, block: Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def sides_of(options: Options, block: Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Codes (item, column, criterion, other) of both sides."""
     out = []
     for side in ("left", "right"):
@@ -130,13 +132,14 @@ def _as_counted(_: Options, partial: Any) -> Any:
     return partial
 
 
-def _options(
+def units_options(
     cells: Cells,
     left: str,
     left_columns: Sequence[int] | None,
     right: str,
     right_columns: Sequence[int] | None,
 ) -> dict[str, Any]:
+    """Options of a request for contributions."""
     return {
         "cells": cells,
         "left": left,
@@ -151,7 +154,7 @@ def _options(
 
 def _count_moments(options: Options, block: Block) -> Ints:
     cells: Cells = options["cells"]
-    left, right = _sides(options, block)
+    left, right = sides_of(options, block)
     n_left = 1 if cells.pooled else left.shape[1]
     out = np.zeros((left.shape[3], n_left, right.shape[1], cells.n_cells, cells.n_cells), dtype=np.int64)
     for start in range(0, len(left), _BLOCK):
@@ -177,7 +180,7 @@ def second_moments(
     right_columns: Sequence[int] | None,
 ) -> Request:
     """Ask for the second moments of the items' contribution vectors, per pair of columns."""
-    return Request(SECOND_MOMENTS, _options(cells, left, left_columns, right, right_columns))
+    return Request(SECOND_MOMENTS, units_options(cells, left, left_columns, right, right_columns))
 
 
 # ---------------------------------------------------------------------------------------------- patterns
@@ -251,7 +254,7 @@ def patterns(
 ) -> Request:
     """Ask for the distinct items over some columns; ``n_columns`` says how many on each side."""
     cells = Cells((), (), (0, 0), 1, True, False)
-    options = _options(cells, left, left_columns, right, right_columns) | {"n_columns": n_columns}
+    options = units_options(cells, left, left_columns, right, right_columns) | {"n_columns": n_columns}
     return Request(PATTERNS, options)
 
 
@@ -260,7 +263,7 @@ def patterns(
 
 def _count_clusters(options: Options, block: Block) -> Ints:
     cells: Cells = options["cells"]
-    left, right = _sides(options, block)
+    left, right = sides_of(options, block)
     cluster = block["cluster"]
     n_left = 1 if cells.pooled else left.shape[1]
     shape = (options["n_clusters"], left.shape[3], n_left, right.shape[1], cells.n_cells)
@@ -294,5 +297,5 @@ def cluster_sums(
     right_columns: Sequence[int] | None,
 ) -> Request:
     """Ask for the contributions of each cluster; the pass has an array ``cluster`` (item,) of numbers."""
-    options = _options(cells, left, left_columns, right, right_columns)
+    options = units_options(cells, left, left_columns, right, right_columns)
     return Request(CLUSTER_SUMS, options | {"n_clusters": n_clusters})

@@ -1,0 +1,129 @@
+"""Resamples where distinct items are too many to be merged: weights by position, in a second pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import verbs
+import xarray as xr
+from verbs import CHUNKS, KEPT, MACRO, MICRO, REPEATED, chunked, quiet, same
+
+import xjudge as xj
+from xjudge.statistics import kappa, poisson_weights
+
+DRAWS: dict[str, Any] = {"interval": "percentile", "n_resamples": 40}
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cap on distinct items that the datasets exceed."""
+    monkeypatch.setattr("xjudge.statistics.units._LARGEST", 20)
+
+
+CALLS: dict[str, Callable[..., xr.Dataset]] = {
+    "micro": lambda ds, **o: xj.agreement(ds, protocol=MICRO, **DRAWS, **o),
+    "macro": lambda ds, **o: xj.agreement(ds, protocol=MACRO, **DRAWS, **o),
+    "pooled": lambda ds, **o: xj.agreement(ds, reference="pooled", **DRAWS, **o),
+    "majority": lambda ds, **o: xj.agreement(ds, reference="majority", protocol=MICRO, **DRAWS, **o),
+    "by system": lambda ds, **o: xj.agreement(ds, by="system", protocol=MICRO, **DRAWS, **o),
+    "a population": lambda ds, **o: xj.agreement(ds, reference="pooled", protocol=KEPT, **DRAWS, **o),
+    "both": lambda ds, **o: xj.agreement(
+        ds, by="system", reference="pooled", protocol=REPEATED, **DRAWS, **o
+    ),
+    "sweep": lambda ds, **o: xj.sweep(ds, verbs.GRID, **DRAWS, **o),
+    "compare": lambda ds, **o: xj.compare(ds, "j1", "j2", protocol=MICRO, **DRAWS, **o),
+    "rank": lambda ds, **o: xj.rank(ds, n_resamples=40, **o),
+}
+
+
+@pytest.mark.usefixtures("lowered")
+@pytest.mark.parametrize("name", list(CALLS))
+def test_the_same_on_any_chunks_in_two_passes(name: str, count_computes: Any) -> None:
+    ds = verbs.cube()
+    expected = quiet(CALLS[name], ds)
+    assert expected.attrs["law"] == "poisson"
+    for chunks in (CHUNKS, (97,), (*(7,) * 13, 6)):
+        with count_computes() as computes:
+            found = quiet(CALLS[name], chunked(ds, chunks))
+        assert computes.n == 2
+        same(found, expected)
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_values_are_those_of_the_other_law(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = verbs.cube()
+    merged = quiet(CALLS[name], ds)
+    assert merged.attrs["law"] == "multinomial"
+    monkeypatch.setattr("xjudge.statistics.units._LARGEST", 20)
+    drawn = quiet(CALLS[name], ds)
+    for word, variable in merged.data_vars.items():
+        if not str(word).endswith(("_se", "_interval", "_undefined", "_interval_reason", "p_best")):
+            xr.testing.assert_equal(drawn[word], variable)
+
+
+@pytest.mark.usefixtures("lowered")
+def test_replicates_are_weighted_items() -> None:
+    """Against every item repeated as often as its weight says, label by label."""
+    ds = verbs.cube()
+    found = quiet(xj.agreement, ds, statistic="kappa", protocol=MICRO, **DRAWS, seed=5)
+    weights = poisson_weights(0, verbs.N_ITEMS, 40, seed=5)
+    codes = ds["label"].values
+    for human, judge in ((0, 3), (2, 5)):
+        replicates = []
+        for weight in weights:
+            table = np.zeros((2, 2))
+            for item, times in enumerate(weight.tolist()):
+                for a, b in codes[item][[human, judge]].T.tolist():
+                    if a >= 0 and b >= 0:
+                        table[a, b] += times
+            replicates.append(float(kappa(table)))
+        one = found.isel(reference=human, rater=judge - 3)
+        assert float(one["kappa_se"]) == pytest.approx(np.std(replicates, ddof=1), rel=1e-12)
+        ends = np.quantile(replicates, [0.025, 0.975])
+        np.testing.assert_allclose(one["kappa_interval"].values, ends, atol=0.02)
+
+
+@pytest.mark.usefixtures("lowered")
+def test_errors_are_those_of_the_multinomial_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = verbs.cube()
+    many: dict[str, Any] = {"interval": "percentile", "n_resamples": 4000, "protocol": MICRO}
+    drawn = quiet(xj.agreement, ds, **many)
+    monkeypatch.undo()
+    merged = quiet(xj.agreement, ds, **many)
+    for name in ("accuracy", "kappa"):
+        ratio = drawn[f"{name}_se"] / merged[f"{name}_se"]
+        assert float(abs(ratio - 1).max()) < 0.08
+
+
+@pytest.mark.usefixtures("lowered")
+@pytest.mark.parametrize("name", list(CALLS))
+def test_lazily_there_is_no_second_pass(name: str) -> None:
+    later = quiet(CALLS[name], chunked(verbs.cube()), compute=False)
+    with pytest.raises(xj.ProtocolError, match=r"too many distinct items.*compute=True.*interval='delta'"):
+        later.compute()
+    assert quiet(CALLS[name], verbs.cube(), compute=False).attrs["law"] == "poisson"
+
+
+@pytest.mark.usefixtures("lowered")
+@pytest.mark.parametrize(
+    "options", [{"interval": "bca"}, {"interval": "studentized"}, {"resample": "items+criteria"}]
+)
+def test_other_methods_need_the_items(options: dict[str, Any]) -> None:
+    with pytest.raises(xj.ProtocolError, match="too many distinct items"):
+        quiet(xj.agreement, verbs.cube(), protocol=MICRO, n_resamples=40, **options)
+
+
+@pytest.mark.usefixtures("lowered")
+def test_few_items_are_merged_as_before() -> None:
+    """The path is chosen by distinct items, and by no property of the blocks."""
+    ds = verbs.cube().isel(item=[0, 1, 2] * 30)
+    ds = ds.assign_coords(item=np.arange(90))
+    whole = quiet(xj.agreement, ds, protocol=MICRO, **DRAWS)
+    assert whole.attrs["law"] == "multinomial"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xj.XJudgeWarning)
+        same(xj.agreement(chunked(ds, (1, 44, 45)), protocol=MICRO, **DRAWS), whole)
