@@ -173,6 +173,9 @@ def test_categories_and_dtypes_may_differ_between_partitions() -> None:
     frame = dd.from_delayed([delayed(piece) for piece in pieces], meta=pieces[2].iloc[:0], verify_meta=False)
     ds = xj.from_long(frame, **BASIC)
     xr.testing.assert_identical(ds.compute(), xj.from_long(small(9), **BASIC))
+    pieces = [small(4).astype({"rater": "category"}), small(8).iloc[12:], small(9).iloc[24:].astype(object)]
+    frame = dd.from_delayed([delayed(piece) for piece in pieces], meta=pieces[1].iloc[:0], verify_meta=False)
+    xr.testing.assert_identical(xj.from_long(frame, **BASIC).compute(), xj.from_long(small(9), **BASIC))
     whole = small(4, item=np.repeat([1, 2, 3, 4], 3))
     pieces = [whole.iloc[:6], whole.iloc[6:].astype({"item": float})]
     frame = dd.from_delayed([delayed(piece) for piece in pieces], meta=whole.iloc[:0], verify_meta=False)

@@ -89,11 +89,23 @@ def compute_blocks(parts: Sequence[Any], function: Callable[..., Any], places: S
 
 
 def concat_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Frames one below the other, as computing a lazy frame joins them: categoricals become one."""
+    """Frames one below the other, as computing a lazy frame joins them: categoricals become one.
+
+    A column that is a categorical in some frames only becomes plain in all of them.
+    """
     from dask.dataframe.dispatch import concat
 
     filled = [frame for frame in frames if len(frame)] or [frames[0]]
-    return filled[0] if len(filled) == 1 else concat(filled)
+    if len(filled) == 1:
+        return filled[0]
+    categorical: list[set[Any]] = [set(frame.columns[frame.dtypes == "category"]) for frame in filled]
+    mixed = set.union(*categorical) - set.intersection(*categorical)
+    if mixed:
+        filled = [
+            frame.astype({name: frame[name].cat.categories.dtype for name in mixed & held})
+            for frame, held in zip(filled, categorical, strict=True)
+        ]
+    return concat(filled)
 
 
 def arrays_of(

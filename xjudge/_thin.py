@@ -117,7 +117,7 @@ class Thinner:
             n, look.n_items, int(present.sum()), 0 if self.layout == "dense" else look.n_raters(present)
         )
         return Thinned(
-            _blanked(frame.iloc[chosen], blank, chosen),
+            look.narrowed(_blanked(frame.iloc[chosen], blank, chosen)),
             chosen.astype(np.int64),
             weights[chosen],
             [part],
@@ -312,6 +312,16 @@ class _Look:
         return blank
 
     # ------------------------------------------------------------------------------------ whole partitions
+
+    def narrowed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Text beside the items as categoricals: there are few of them, and a row for every item."""
+        names = {name for argument in self.roles for name in self.roles[argument] if argument not in _NUMBERS}
+        text = [
+            name
+            for name in names - set(self.roles["item"])
+            if name in frame.columns and isinstance(frame[name].dtype, pd.StringDtype)
+        ]
+        return frame.astype(dict.fromkeys(text, "category")) if text else frame
 
     def nulls(self, rows: npt.NDArray[Any]) -> dict[Hashable, tuple[int, int, list[int]]]:
         """The nulls of every id column."""
