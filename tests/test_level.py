@@ -323,6 +323,29 @@ def test_numbers_that_all_agree_have_no_interval() -> None:
         assert str(result[f"{name}_interval_reason"].values) == STILL
 
 
+# ------------------------------------------------------------------------------------------- idle choices
+
+
+IDLE = dataset(
+    [[0, 1, 2], [1, 1, 0], [2, 2, 2], [0, 0, 1]], ["human", "judge", "judge"], xj.Scale.ordinal([1, 2, 3])
+)
+
+
+@pytest.mark.parametrize(
+    "choice", [{"weights": "linear"}, {"costs": 1 - np.eye(3)}], ids=["weights", "costs"]
+)
+def test_weights_that_nothing_takes_are_an_error(choice: dict[str, Any]) -> None:
+    with pytest.raises(xj.ProtocolError, match="do not act on 'accuracy', 'mcc'; they do on kappa"):
+        xj.agreement(IDLE, statistic=["accuracy", "mcc"], **choice)
+    with pytest.raises(xj.ProtocolError, match="do not act on 'mcc'"):
+        xj.compare(IDLE, "j1", "j2", statistic="mcc", **choice)
+    with pytest.raises(xj.ProtocolError, match="do not act on 'accuracy'"):
+        xj.rank(IDLE, **choice)
+    with pytest.raises(xj.ProtocolError, match="do not act on 'accuracy'"):
+        xj.sweep(IDLE, [xj.Protocol()], statistic="accuracy", costs={"one": 1 - np.eye(3)})
+    assert "kappa" in quiet(xj.agreement, IDLE, statistic=["accuracy", "kappa"], **choice)
+
+
 # ------------------------------------------------------------------------------------ the rule and the study
 
 

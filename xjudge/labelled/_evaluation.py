@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError, Reason
+from xjudge.errors import ProtocolError, Reason, listing
 from xjudge.labelled._common import agreement_weights, texts
 from xjudge.labelled._estimate import OfTable, coefficient
 from xjudge.labelled._intervals import Intervals
@@ -18,11 +18,13 @@ from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
+from xjudge.statistics.coefficients import COEFFICIENTS
 
 __all__ = [
     "Tables",
     "Weights",
     "averaged",
+    "check_weights",
     "evaluated",
     "matrix_of",
     "sampling_attrs",
@@ -58,6 +60,18 @@ def matrix_of(weights: Any, costs: Any, plan: Plan) -> Floats | None:
             f"{plan.scale!r}."
         )
     return None
+
+
+def check_weights(names: Sequence[str], weights: Any, costs: Any) -> None:
+    """Refuse weights that nothing of what is asked for takes."""
+    if weights is None and costs is None:
+        return
+    takes = [name for name, known in COEFFICIENTS.items() if known.weighted]
+    if not set(names) & set(takes):
+        word = "weights" if weights is not None else "costs"
+        raise ProtocolError(
+            f"`{word}` do not act on {listing(names, most=9)}; they do on {', '.join(takes)}."
+        )
 
 
 def weight_matrices(weights: Any, costs: Any, plan: Plan) -> Weights:

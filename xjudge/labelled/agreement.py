@@ -16,7 +16,7 @@ from xjudge.labelled._common import (
     warn_recoded,
     warn_undefined,
 )
-from xjudge.labelled._evaluation import evaluated, sampling_attrs, weight_matrices
+from xjudge.labelled._evaluation import check_weights, evaluated, sampling_attrs, weight_matrices
 from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._level import warn_intervals
 from xjudge.labelled._numbers import Numbers
@@ -186,7 +186,9 @@ def agreement(
     interval : {"auto", "delta", "percentile", "bca", "studentized", "wilson"}, optional
         Sampling interval: ``"delta"`` on a scale without limits, with a t quantile at ``n_items - 1``;
         ``"wilson"`` for shares, at the effective number of pairs; the others from multinomial resamples.
-        ``"auto"`` is Wilson for shares and delta for the rest; ``None`` gives none.
+        ``"auto"`` is Wilson for shares and delta for the rest; ``None`` gives none. Where nobody disagrees
+        the delta method has no standard error: the interval then bounds what was not seen, as Wilson's does
+        (:func:`xjudge.statistics.raters.unseen_units`).
     resample : {"items", "clusters", "criteria", "items+criteria", "decisions"}
         The sampling unit. Items with all their criteria and references by default; ``"clusters"`` by the
         coordinate ``cluster``; ``"criteria"`` for micro and macro; ``"items+criteria"`` in two stages;
@@ -201,7 +203,8 @@ def agreement(
     Returns
     -------
     Dataset
-        Per statistic ``x``: the value ``x``, ``x_reason``, ``x_se``, ``x_interval(bound)`` and, from
+        Per statistic ``x``: the value ``x``, ``x_reason``, ``x_se``, ``x_interval(bound)``,
+        ``x_interval_reason`` (``ok``, why there is no interval, or why it is to be read with care) and, from
         resamples, ``x_undefined``, the share of resamples in which it is undefined. ``n`` pairs used,
         ``n_items`` items they come from, ``n_eligible`` pairs where neither label is missing,
         ``coverage = n / n_eligible``. Where they exist: ``rate_reference`` and ``rate_rater``, the positive
@@ -218,6 +221,15 @@ def agreement(
         Data that are no judge dataset; nobody to compare.
     VocabularyError
         Labels outside the scale.
+
+    Warns
+    -----
+    UndefinedWarning
+        Values that are NaN, with their reasons.
+    IntervalWarning
+        Intervals that may miss their level by the coverage study: fewer than 8 sampling units with a label
+        beside the commonest category (kappa and its kin), or disagreements worth fewer than 5 where pairs are
+        pooled (shares).
 
     Notes
     -----
@@ -363,6 +375,7 @@ def _agreement(
     counting = Pass(view, resolved, sides, by, sampling.seed)
     names = chosen_statistics(statistic, [(plan.resolved.protocol, plan.scale) for plan in counting.plans])
     matrices = [weight_matrices(weights, costs, plan) for plan in counting.plans]
+    check_weights(names, weights, costs)
     sampling.check(names, [plan.aggregate for plan in counting.plans])
     intervals = Intervals(counting, sampling)
     numbers = [

@@ -11,7 +11,7 @@ import xarray as xr
 
 from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.labelled._common import chosen_statistics, texts, warn_recoded, warn_undefined
-from xjudge.labelled._evaluation import Tables, matrix_of, sampling_attrs
+from xjudge.labelled._evaluation import Tables, check_weights, matrix_of, sampling_attrs
 from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._level import warn_intervals
 from xjudge.labelled._numbers import Numbers
@@ -143,6 +143,7 @@ def compare(
     sampling.check(names, [plan.aggregate])
     intervals = Intervals(counting, sampling)
     statistics = statistics_of_two(names, matrix_of(weights, costs, plan), plan.scale)
+    check_weights(names, weights, costs)
     numbers = None if plan.scores is None else Numbers(counting, plan, sampling, list(statistics))
 
     def finish(counted: list[Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import xarray as xr
 from xjudge.errors import ProtocolError
 from xjudge.labelled._common import chosen_statistics, texts, warn_undefined
 from xjudge.labelled._estimate import coefficient
-from xjudge.labelled._evaluation import Tables, matrix_of
+from xjudge.labelled._evaluation import Tables, check_weights, matrix_of
 from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._numbers import Numbers
 from xjudge.labelled._pass import Pass
@@ -117,6 +117,7 @@ def rank(
         raise ProtocolError(f"`rank` needs a statistic with a best value; {statistic!r} has none.")
     intervals = Intervals(counting, sampling, joint=True)
     known = {name: coefficient(name, matrix_of(weights, costs, plan), plan.scale.scores)}
+    check_weights([name], weights, costs)
     numbers = None if plan.scores is None else Numbers(counting, plan, sampling, [name])
 
     def finish(counted: list[Any]) -> dict[str, Any]:
