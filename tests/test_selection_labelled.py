@@ -527,6 +527,29 @@ def test_shared_resamples_narrow_a_difference(ds: xr.Dataset) -> None:
     np.testing.assert_allclose(again["nu_h_difference_interval"], turned, rtol=1e-9)
 
 
+def test_differences_of_panels_cover() -> None:
+    """A judge and its noisy copy beside two of their kind: the truth from many items."""
+    scale = xj.Scale.nominal(["a", "b"])
+
+    def made(n: int, seed: int) -> xr.Dataset:
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, 2, (n, 1))
+        said = np.where(rng.random((n, 7)) < 0.8, truth, 1 - truth)
+        said[:, 4] = np.where(rng.random(n) < 0.8, said[:, 3], said[:, 4])
+        return dataset(said, ["human"] * 3 + ["judge"] * 4, scale=scale)
+
+    a, b, names = ["j1", "j2"], ["j3", "j4"], ("nu_mse", "nu_h", "gamma_co", "n_eff")
+    endless = quiet(xj.compare_panels, made(300_000, 0), a, b, interval=None)
+    truth = {name: float(endless[f"{name}_difference"]) for name in names}
+    covered: dict[str, list[bool]] = {name: [] for name in names}
+    for seed in range(1, 61):
+        found = quiet(xj.compare_panels, made(250, seed), a, b, n_resamples=150)
+        for name in names:
+            lower, upper = found[f"{name}_difference_interval"].values
+            covered[name].append(lower <= truth[name] <= upper)
+    assert {name: bool(np.mean(held) > 0.86) for name, held in covered.items()} == dict.fromkeys(names, True)
+
+
 def test_a_panel_against_itself_and_impossible_comparisons(ds: xr.Dataset) -> None:
     chosen = xr.DataArray([True, True, False], dims="rater", coords={"rater": ["j1", "j2", "j3"]})
     found = quiet(xj.compare_panels, ds, chosen, ["j1", "j2"], n_resamples=20)

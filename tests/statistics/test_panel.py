@@ -142,6 +142,40 @@ HALF = np.full((4, 2), 0.5)
 A, B = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("moments", "printed"),
+    [
+        ((0.4537506, 0.1969113531250003, 0.022278477462500036, 4.242), (2.304, 1.841, 11.3, 2.392, 96.3)),
+        ((0.3400036, 0.09067655625, 0.004380273715625004, 6.459), (3.750, 1.723, 4.8, 3.990, 94.0)),
+        ((0.1662098, 0.048253559375, 0.0000483390281250001, 6.499), (3.445, 1.887, 0.1, 3.655, 94.2)),
+    ],
+)
+def test_printed_figures_follow_from_the_moments(
+    moments: tuple[float, float, float, float], printed: tuple[float, ...]
+) -> None:
+    """Sections 4.2 to 4.6, 5: J / E, nu_H over it, mean residual in % of E, the limit, and its % reached."""
+    J, E, mu2, spectral = moments
+    gamma = {0.4537506: 0.43846980952389825, 0.3400036: 0.3371990612658126, 0.1662098: 0.35897844880574126}[J]
+    size = float(panel.nu_mse(J, E))
+    limit = float(panel.nu_mse_limit(J, E, mu2, gamma, 32))
+    found = (round(size, 3), round(spectral / size, 3), round(100 * mu2 / E, 1), round(limit, 3))
+    assert (*found, round(100 * size / limit, 1)) == printed
+
+
+@pytest.mark.parametrize(
+    ("delta", "ratio", "change"),
+    [
+        (0.0007797693359029985, 4.228177055434585, 0.3),
+        (0.001018121487416989, 6.421769339614792, 0.6),
+        (0.0019315077744505027, 6.427160450996961, 1.1),
+        (0.0011527547488988507, 2.834386643279229, 0.2),
+    ],
+)
+def test_human_units_change_the_ratio_little(delta: float, ratio: float, change: float) -> None:
+    """Section 4.2: on these panels the conversion of PR to nu_H adds 0.3 to 1.1 %; on CC-1000 0.2 %."""
+    assert round(100 * (float(panel.nu_h(ratio, delta)) / ratio - 1), 1) == change
+
+
 def test_equal_spectra_with_different_errors() -> None:
     aligned = sizes(np.stack([A, A, B, B], axis=1), HALF)
     opposed = sizes(np.stack([A, 1 - A, B, 1 - B], axis=1), HALF)
@@ -661,3 +695,23 @@ def test_the_interval_of_a_ratio() -> None:
     assert high == np.inf
     nothing = panel.RatioSide(*(np.full(3, np.nan) for _ in range(5)))
     assert np.isnan(panel.ratio_interval(own, nothing)).all()
+
+
+def test_influences_on_sizes_are_derivatives() -> None:
+    judges, h, gold, n_humans = random_panel(6, n=35, k=3, m=5)
+    step = 1e-5
+
+    def values(weights):  # type: ignore[no-untyped-def]
+        return sizes(judges, h, gold, n_humans=n_humans, weights=weights)
+
+    up, down, at = (values(w) for w in (1 + step * np.eye(35), 1 - step * np.eye(35), np.ones((1, 35))))
+    terms = panel.panel_sums(judges[:, None], h[:, None], gold[:, None], n_humans=n_humans[:, None])
+    whole = panel.panel_sums(judges, h, gold, n_humans=n_humans, weights=np.ones((1, 35)))
+    found = panel.size_influences(terms, whole, at)
+    for name, influence in found.items():
+        of = "participation_ratio" if name == "nu_h" else name
+        np.testing.assert_allclose(influence[0], (up[of] - down[of]) / (2 * step), rtol=1e-5, atol=1e-9)
+    shifted = panel.size_influences(terms, whole, at, shift=0.05)["nu_h"][0]
+    ratio = at["participation_ratio"][0]
+    factor = (1 / ratio) ** 2 / (1 / ratio - 0.05) ** 2
+    np.testing.assert_allclose(shifted, found["nu_h"][0] * factor, rtol=1e-10)

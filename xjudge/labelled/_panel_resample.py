@@ -20,9 +20,12 @@ from xjudge.statistics.resample import (
 )
 
 __all__ = [
+    "Sample",
     "checked_sampling",
-    "resampled_panels",
+    "collect",
+    "joined",
     "resampled_ratios",
+    "resamples",
     "sampled",
     "sums_of_units",
     "units_of_items",
@@ -84,7 +87,7 @@ def units_of_items(units: Units, resample: str) -> Ints:
     return np.broadcast_to(np.asarray(of_item, dtype=np.int64)[:, None], (n, n_criteria))
 
 
-class _Sample:
+class Sample:
     """Sampling units with equal items counted together, in an order of their own.
 
     Attributes
@@ -211,7 +214,7 @@ def _added(field: Floats, times: Ints, start: Ints) -> Floats:
     return np.add.reduceat(field * shaped, start, axis=0)
 
 
-def _resampled(sample: _Sample, sampling: Sampling) -> Iterator[tuple[npt.NDArray[Any], panel.PanelSums]]:
+def resamples(sample: Sample, sampling: Sampling) -> Iterator[tuple[npt.NDArray[Any], panel.PanelSums]]:
     """Weights and sums of resampled units, some resamples at a time.
 
     Items that do not count are not resampled. There is no resample of fewer than two units, and where
@@ -234,27 +237,14 @@ def sums_of_units(values: Floats, unit: Ints) -> Floats:
     return out
 
 
-def resampled_panels(
-    units: Units, incomplete: str, sampling: Sampling, members: Sequence[Any]
-) -> list[dict[str, Floats]]:
-    """Replicates (B, ...) of the sizes of several panels of the judges, from the same resamples.
-
-    Empty where nothing is resampled.
-    """
-    found: list[dict[str, list[Floats]]] = [{} for _ in members]
-    n_judges = np.arange(units.judges.shape[2])
-    for _, sums in _resampled(_Sample(units, incomplete, sampling.resample), sampling):
-        for chosen, values in zip(members, found, strict=True):
-            _collect(values, panel.effective_size(panel.subpanel_sums(sums, n_judges[chosen])).values)
-    return [_joined(values) for values in found]
-
-
-def _collect(into: dict[Any, list[Floats]], values: Mapping[Any, Floats]) -> None:
+def collect(into: dict[Any, list[Floats]], values: Mapping[Any, Floats]) -> None:
+    """Keep the values of some resamples."""
     for name, value in values.items():
         into.setdefault(name, []).append(value)
 
 
-def _joined(parts: Mapping[Any, list[Floats]]) -> dict[Any, Floats]:
+def joined(parts: Mapping[Any, list[Floats]]) -> dict[Any, Floats]:
+    """Values of all resamples."""
     return {name: np.concatenate(blocks) for name, blocks in parts.items()}
 
 
@@ -271,17 +261,17 @@ def sampled(
     studentized = incomplete == "drop" and sampling.method != "percentile"
     out = []
     for one in units:
-        sample = _Sample(one, incomplete, sampling.resample)
+        sample = Sample(one, incomplete, sampling.resample)
         drawn: dict[str, list[Floats]] = {}
         products: dict[tuple[str, str], list[Floats]] = {}
-        for weights, sums in _resampled(sample, sampling):
-            _collect(drawn, panel.effective_size(sums).values)
+        for weights, sums in resamples(sample, sampling):
+            collect(drawn, panel.effective_size(sums).values)
             if studentized:
-                _collect(products, sample.products(sums, weights))
-        replicates = _joined(drawn)
+                collect(products, sample.products(sums, weights))
+        replicates = joined(drawn)
         ends = None
         if drawn:
-            ends = Ends(sample.estimate(studentized), replicates, _joined(products), sampling.level)
+            ends = Ends(sample.estimate(studentized), replicates, joined(products), sampling.level)
         table: dict[str, Any] = {}
         for name in names:
             these = replicates.get(name, np.full(1, np.nan))

@@ -10,17 +10,17 @@ import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason
 from xjudge.labelled._common import warn_undefined
+from xjudge.labelled._panel_differences import compared
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
-from xjudge.labelled._panel_resample import checked_sampling, resampled_panels
+from xjudge.labelled._panel_resample import checked_sampling
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
-from xjudge.statistics.resample import percentile_interval, undefined_share
 from xjudge.view import View
 
 __all__ = ["compare_panels"]
 
-Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _SIZES = (
     "participation_ratio",
@@ -84,8 +84,9 @@ def compare_panels(
 
     Notes
     -----
-    Resamples of ``nu_h`` are reflected on the scale of its reciprocal, as in
-    :func:`xjudge.effective_size`. Holds the votes in memory.
+    Bootstrap-t, each difference in its own standard error; percentiles for ``nu_mse_limit``. The interval of
+    a difference of ``nu_h`` or ``participation_ratio`` is for endless items, as in
+    :func:`xjudge.effective_size`. Holds the votes.
 
     Examples
     --------
@@ -103,7 +104,8 @@ def compare_panels(
     >>> bool((found["distributional_error_difference_interval"] < 0).all())  # large ones err less
     True
     """
-    sampling = checked_sampling(interval, resample, level, n_resamples, seed, "compare_panels")
+    methods = ("studentized", "percentile")
+    sampling = checked_sampling(interval, resample, level, n_resamples, seed, "compare_panels", methods)
     view = View.of(data, humans=humans)
     sides = [view.select(side, view.judges, "judges") for side in (a, b)]
     if not all(len(side) for side in sides):
@@ -121,7 +123,7 @@ def compare_panels(
         seed=seed,
         resample=None if interval is None else resample,
     )
-    members = [np.searchsorted(both, side) for side in sides]
+    members = np.searchsorted(both, sides[0]), np.searchsorted(both, sides[1])
     opened.request(VOTES)
 
     def finish(counted: list[Any]) -> dict[str, Any]:
@@ -144,19 +146,11 @@ def compare_panels(
     return result
 
 
-def _compared(units: Units, members: list[npt.NDArray[Any]], sampling: Sampling) -> dict[str, Any]:
+def _compared(units: Units, members: tuple[Ints, Ints], sampling: Sampling) -> dict[str, Any]:
     """Sizes of both panels on one table, and their differences."""
     judges, h, gold, n_humans = flat_units(units, units.inside)
     sums = panel.panel_sums(judges, h, gold, n_humans=n_humans)
     found = [panel.effective_size(panel.subpanel_sums(sums, chosen)) for chosen in members]
-    drawn: list[dict[str, Floats]] = [{}, {}]
-    if sampling.method is not None:
-        drawn = resampled_panels(units, "drop", sampling, members)
-    for one, replicates in zip(found, drawn, strict=True):
-        if replicates:
-            turned = 2.0 / one.values["participation_ratio"] - 1.0 / replicates["participation_ratio"]
-            sizes = np.divide(1.0, turned, out=np.full(turned.shape, np.nan), where=turned > 0)
-            replicates["nu_h"] = sizes
     out: dict[str, Any] = {}
     for name in _SIZES:
         for word, one in zip("ab", found, strict=True):
@@ -165,23 +159,10 @@ def _compared(units: Units, members: list[npt.NDArray[Any]], sampling: Sampling)
         first, second = (int(one.reasons[name]) for one in found)
         out[f"{name}_difference"] = difference
         out[f"{name}_difference_reason"] = first if first != Reason.OK else second
-        if sampling.method is not None:
-            replicates_of = np.full(1, np.nan)
-            if drawn[0]:
-                replicates_of = drawn[0][name] - drawn[1][name]
-            out |= _ends(f"{name}_difference", replicates_of, sampling.level)
+    if sampling.method is not None:
+        for name, ends in compared(units, sampling, members, _SIZES).items():
+            out |= {f"{name}_difference_{word}": value for word, value in ends.items()}
     return out | {
         "n_items": np.int64(sums.n_items),
         "n_dropped": np.int64(sums.n_dropped),
-    }
-
-
-def _ends(name: str, replicates: Floats, level: float) -> dict[str, Any]:
-    """Standard error, interval and undefined share of a difference."""
-    defined = replicates[~np.isnan(replicates)]
-    ends = percentile_interval(replicates, level)
-    return {
-        f"{name}_se": defined.std(ddof=1) if len(defined) > 1 else np.nan,
-        f"{name}_interval": np.stack([ends.lower, ends.upper], axis=-1),
-        f"{name}_undefined": undefined_share(replicates),
     }

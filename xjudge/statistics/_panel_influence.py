@@ -8,6 +8,7 @@ divide by its root.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,15 @@ import numpy.typing as npt
 from xjudge.statistics._panel_inputs import Floats
 from xjudge.statistics._panel_residuals import PanelSums
 
-__all__ = ["INFLUENCES", "RATIOS", "RatioSide", "correlation_noise", "influence_products", "ratio_interval"]
+__all__ = [
+    "INFLUENCES",
+    "RATIOS",
+    "RatioSide",
+    "correlation_noise",
+    "influence_products",
+    "ratio_interval",
+    "size_influences",
+]
 
 INFLUENCES = (
     "squared_correlation",
@@ -65,11 +74,48 @@ def influence_products(terms: PanelSums, sums: PanelSums, weights: npt.ArrayLike
     ``dS = 2 sum_ab (C_ab / sqrt(G_aa G_bb)) dG_ab - 2 sum_a (sum_b C_ab^2 / G_aa) dG_aa``.
     """
     w = np.asarray(weights, dtype=np.float64)
+    psi = _influences(terms, sums)
+    pairs = [*((name, name) for name in INFLUENCES), *RATIOS.values()]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return {(a, b): np.einsum("bn,bn,bn->b", w, psi[a], psi[b]) for a, b in pairs}
+
+
+def size_influences(
+    terms: PanelSums, sums: PanelSums, values: Mapping[str, Floats], shift: float = 0.0
+) -> dict[str, Floats]:
+    """Influences of sampling units on sizes themselves, for differences of panels.
+
+    Parameters
+    ----------
+    terms, sums : PanelSums
+        As for :func:`influence_products`.
+    values : mapping of str to ndarray (b,)
+        Of :func:`effective_size`.
+    shift : float
+        Chance part of ``squared_correlation`` that is taken out before its reciprocal.
+
+    Returns
+    -------
+    dict of str to ndarray (b, n)
+        ``participation_ratio``, ``nu_h`` (the same), ``nu_mse``, ``n_eff``, ``gamma_co``,
+        ``distributional_error``; not ``nu_mse_limit``, whose denominator may come near zero.
+    """
+    psi = _influences(terms, sums)
+    column = {name: np.asarray(value)[:, None] for name, value in values.items() if np.ndim(value) == 1}
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        spectral = -psi["squared_correlation"] / (1.0 / column["participation_ratio"] - shift) ** 2
+        out = {"participation_ratio": spectral, "nu_h": spectral}
+        out["n_eff"] = -psi["signed_correlation"] * column["n_eff"] ** 2
+        above, below = RATIOS["nu_mse"]
+        out["nu_mse"] = (psi[above] - column["nu_mse"] * psi[below]) / column[below]
+        return out | {name: psi[name] for name in ("gamma_co", "distributional_error")}
+
+
+def _influences(terms: PanelSums, sums: PanelSums) -> dict[str, Floats]:
+    """Influence (b, n) of every unit on every value of :data:`INFLUENCES`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # undefined values stay NaN
         psi = {"squared_correlation": _of_correlations(terms, sums)}
-        psi |= _of_errors(terms, sums) | {"signed_correlation": _of_votes(terms, sums)}
-        pairs = [*((name, name) for name in INFLUENCES), *RATIOS.values()]
-        return {(a, b): np.einsum("bn,bn,bn->b", w, psi[a], psi[b]) for a, b in pairs}
+        return psi | _of_errors(terms, sums) | {"signed_correlation": _of_votes(terms, sums)}
 
 
 def _linear(coefficients: Floats, features: Floats) -> Floats:

@@ -87,6 +87,7 @@ from xjudge.statistics._panel_influence import (
     correlation_noise,
     influence_products,
     ratio_interval,
+    size_influences,
 )
 from xjudge.statistics._panel_inputs import (
     complete_items,
@@ -213,6 +214,7 @@ __all__ = [
     "score_scale",
     "search_sizes",
     "select_panel",
+    "size_influences",
     "soft_distribution",
     "spectral_identity",
     "subpanel_quantities",
