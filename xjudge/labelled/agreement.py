@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,8 @@ import xarray as xr
 
 from xjudge.codes import MISSING, raw_names
 from xjudge.errors import ProtocolError
-from xjudge.labelled._common import (
-    chosen_statistics,
-    warn_recoded,
-    warn_undefined,
-)
-from xjudge.labelled._evaluation import check_weights, evaluated, sampling_attrs, weight_matrices
-from xjudge.labelled._intervals import Intervals
-from xjudge.labelled._level import warn_intervals
-from xjudge.labelled._numbers import Numbers
+from xjudge.labelled._agreed import agreed
+from xjudge.labelled._common import warn_recoded
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._sampling import Sampling
@@ -247,7 +240,7 @@ def agreement(
     ('rater',)
     """
     chosen = Protocol() if protocol is None else protocol
-    return _agreement(
+    return agreed(
         "agreement",
         data,
         [chosen],
@@ -333,7 +326,7 @@ def sweep(
     if repeated:
         raise ProtocolError(f"`sweep` got the same protocol twice: {repeated[0]!r}.")
     Protocol.check_together(chosen)
-    return _agreement(
+    return agreed(
         "sweep",
         data,
         chosen,
@@ -349,119 +342,3 @@ def sweep(
         sampling=Sampling(interval, resample, level, n_resamples, seed),
         compute=compute,
     )
-
-
-def _agreement(
-    verb: str,
-    data: xr.Dataset | xr.DataArray,
-    protocols: Sequence[Protocol],
-    *,
-    statistic: str | Sequence[str] | None,
-    reference: str,
-    raters: Any,
-    weights: Any,
-    costs: Any,
-    min_overlap: int,
-    by: str | None,
-    judges: Any,
-    humans: Any,
-    sampling: Sampling,
-    compute: bool,
-) -> xr.Dataset:
-    """Agreement under one protocol, or along dim ``protocol`` under many."""
-    view = View.of(data, humans=humans, judges=judges, **told_apart(reference, raters))
-    resolved = [protocol.resolve(view.scale) for protocol in protocols]
-    sides = Sides.of(view, reference, raters)
-    counting = Pass(view, resolved, sides, by, sampling.seed)
-    names = chosen_statistics(statistic, [(plan.resolved.protocol, plan.scale) for plan in counting.plans])
-    matrices = [weight_matrices(weights, costs, plan) for plan in counting.plans]
-    check_weights(names, weights, costs)
-    sampling.check(names, [plan.aggregate for plan in counting.plans])
-    intervals = Intervals(counting, sampling)
-    numbers = [
-        None if plan.scores is None else Numbers(counting, plan, sampling, names) for plan in counting.plans
-    ]
-    many = verb == "sweep"
-    macro = any(plan.aggregate == "macro" for plan in counting.plans)
-
-    def finish(counted: list[Any]) -> dict[str, Any]:
-        found = [
-            evaluated(intervals, plan, counted, names, matrix, min_overlap, macro=macro, numbers=own)
-            for plan, matrix, own in zip(counting.plans, matrices, numbers, strict=True)
-        ]
-        return _stacked(found) if many else found[0]
-
-    arrays = counting.run(finish, compute)
-    ends: dict[str, tuple[str, ...]] = {"n_criteria_included": ("statistic",)}
-    by_costs = isinstance(costs, Mapping)
-    if by_costs:
-        each = ("", "_reason", "_se", "_undefined", "_interval_reason")
-        ends |= {name + end: ("costs",) for name in names for end in each}
-        ends["n_criteria_included"] = ("costs", "statistic")
-    ends |= {f"{name}_interval": (*ends.get(name, ()), "bound") for name in names}
-    lead = ["protocol"] if many else []
-    result = named_result(
-        view,
-        sides,
-        counting.cases,
-        arrays,
-        lead=lead,
-        criterion=counting.plans[0].per_criterion,
-        trailing=ends,
-    )
-    coords: dict[str, Any] = _protocol_coordinates(protocols) if many else {}
-    if macro:
-        coords["statistic"] = ("statistic", np.array(names))
-    if sampling.method is not None:
-        coords["bound"] = ("bound", np.array(["lower", "upper"]))
-    if by_costs:
-        coords["costs"] = ("costs", np.array([str(name) for name in costs]))
-    result = result.assign_coords(coords)
-    stated = {"protocols": [p.to_json() for p in protocols]} if many else {"protocol": protocols[0]}
-    result.attrs = result_attrs(
-        verb,
-        view,
-        sides,
-        **stated,
-        by=by,
-        statistic=names,
-        weights=weights,
-        costs=dict(costs) if isinstance(costs, Mapping) else costs,
-        min_overlap=min_overlap,
-        **sampling_attrs(sampling, names, intervals.law),
-    )
-    warn_recoded(resolved)
-    if compute or not view.lazy:
-        warn_undefined(result, names)
-        warn_intervals(result, names)
-    return result
-
-
-def _protocol_coordinates(protocols: Sequence[Protocol]) -> dict[str, Any]:
-    """The readable label of each protocol, and its choices as text."""
-    labels = [protocol.label for protocol in protocols]
-    labels = [
-        repr(p) if labels.count(label) > 1 else label for p, label in zip(protocols, labels, strict=True)
-    ]
-    coords = {"protocol": labels}
-    for name in ("scale_map", "ca", "invalid", "tie", "aggregate", "population", "extraction"):
-        coords[name] = [_word(getattr(protocol, name)) for protocol in protocols]
-    return {name: ("protocol", np.array(words)) for name, words in coords.items()}
-
-
-def _word(choice: Any) -> str:
-    if choice is None:
-        return "none"
-    if isinstance(choice, tuple):
-        return ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in choice)
-    return str(choice)
-
-
-def _stacked(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Results of several protocols along a first axis; what only some have is NaN for the others."""
-    names = list(dict.fromkeys(name for one in found for name in one))
-    out = {}
-    for name in names:
-        like = next(one[name] for one in found if name in one)
-        out[name] = np.stack([one.get(name, np.full(like.shape, np.nan)) for one in found])
-    return out
