@@ -1,4 +1,4 @@
-"""The engine of `agreement` and `sweep`: agreement under one protocol, or along dim ``protocol`` under many."""
+"""The engine of `agreement` and `sweep`: one protocol, or many along dim ``protocol``."""
 
 from __future__ import annotations
 
