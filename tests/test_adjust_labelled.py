@@ -553,3 +553,22 @@ def test_prevalence_of_nobody() -> None:
         xj.prevalence(sparse(), "j9")
     with pytest.raises(StructureError, match="not a judge"):
         xj.prevalence(sparse(), "h1")
+
+
+def test_the_demo_shows_what_follows_under_assumptions() -> None:
+    from argparse import Namespace
+
+    from xjudge._demo import demo
+
+    shown = {key: frame for key, _, frame in demo(Namespace(seed=0))}
+    ds = xj.load_example()
+    found = xj.adjust(ds, "difficulty_band", reference="ann", protocol=MICRO)
+    np.testing.assert_array_equal(shown["adjusted"]["accuracy_adjusted"], found["accuracy_adjusted"])
+    np.testing.assert_array_equal(
+        shown["adjusted"]["accuracy_range_lower"], found["accuracy_range"].sel(bound="lower")
+    )
+    rates = shown["prevalence"].set_index("method")
+    for method in ("naive", "rogan_gladen", "ppi++"):
+        one = xj.prevalence(ds, "orion-large", method=method, reference="ann").sel(criterion="correct")
+        assert rates.loc[method, "prevalence"] == float(one["prevalence"])
+        assert rates.loc[method, "hurts"] == bool(one["hurts"])

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from xjudge.labelled._common import tidy
+from xjudge.labelled.adjust import adjust, prevalence
 from xjudge.labelled.agreement import agreement, tables
 from xjudge.labelled.bounds import breakdown, coverage_bounds
 from xjudge.labelled.loo import loo_validate
@@ -56,7 +57,7 @@ def demo(chosen: argparse.Namespace) -> list[Section]:
     both = [section[2].set_index("rater")["accuracy"] for section in sections[-2:]]
     moved = pd.DataFrame({"rater": both[0].index, "accuracy_moves_by": (both[1] - both[0]).to_numpy()})
     sections.append(("moved", "The verdicts are the same; what the protocol alone does to accuracy:", moved))
-    return sections + _unresolved(ds) + _verdicts(ds) + _worth(ds)
+    return sections + _unresolved(ds) + _assumed(ds, judge) + _verdicts(ds) + _worth(ds)
 
 
 def _unresolved(ds: xr.Dataset) -> list[Section]:
@@ -81,6 +82,37 @@ def _unresolved(ds: xr.Dataset) -> list[Section]:
             "breakdown",
             f"Share of the unresolved answers that must be adverse to overturn `accuracy >= {_CLAIM}`:",
             fallen[["rater", "breakdown", "breakdown_reason"]],
+        ),
+    ]
+
+
+def _assumed(ds: xr.Dataset, judge: str) -> list[Section]:
+    """What follows if abstention is ignorable given a feature, and how many cases are positive."""
+    human = str(ds["rater"].values[ds["role"].values == "human"][0])
+    found = adjust(ds, "difficulty_band", reference=human, protocol=Protocol(aggregate="micro"))
+    shown = tidy(found.drop_dims("feature"))
+    columns = ["rater", "accuracy", "accuracy_adjusted", "accuracy_adjusted_lower", "accuracy_adjusted_upper"]
+    columns += ["accuracy_range_lower", "accuracy_range_upper", "least_coverage", "effective_n"]
+    first = ds.isel(criterion=[0])
+    rows = []
+    for method in ("naive", "rogan_gladen", "ppi++"):
+        one = prevalence(first, judge, method=method, reference=human).isel(criterion=0)
+        lower, upper = one["prevalence_interval"].values.tolist()
+        rows.append((method, float(one["prevalence"]), lower, upper, bool(one["hurts"])))
+    names = ["method", "prevalence", "prevalence_lower", "prevalence_upper", "hurts"]
+    criterion = str(first["criterion"].values[0])
+    return [
+        (
+            "adjusted",
+            f"If whether an answer is given depends on the item's difficulty only, against {human} "
+            "(the range holds without that):",
+            shown[columns],
+        ),
+        (
+            "prevalence",
+            f"How many items are {criterion}, from the verdicts of {judge} and the labels of {human} "
+            "(`hurts`: the labels alone tell more):",
+            pd.DataFrame(rows, columns=names),
         ),
     ]
 
