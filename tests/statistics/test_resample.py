@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from xjudge.errors import ProtocolError
+from xjudge.statistics import _multinomial, resample
 from xjudge.statistics.raters import alpha, count_vector_histogram, evaluate_raters, influence, jackknife
 from xjudge.statistics.resample import (
     acceleration,
@@ -35,8 +36,11 @@ NAN = np.nan
 
 
 class TestWeights:
-    # 200 items in 3 patterns are drawn as totals; 12 items in 4 patterns one by one
-    laws = pytest.mark.parametrize("counts", [[120, 0, 30, 50], [5, 0, 4, 2, 1]])
+    # 200 items in 3 patterns are drawn as totals; 12 items in 4 patterns one by one; 70 patterns, of 5 items
+    # to 400, as Poisson totals, tabled and not, and the items that are missing
+    laws = pytest.mark.parametrize(
+        "counts", [[120, 0, 30, 50], [5, 0, 4, 2, 1], [5, 0, *[5, 12, 25] * 22, 64, 65, 400]]
+    )
 
     @laws
     def test_rows_sum_to_the_items(self, counts):
@@ -81,6 +85,41 @@ class TestWeights:
             keep = expected > 5
             statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
             assert statistic < stats.chi2.ppf(1 - 1e-4, keep.sum() - 1)
+
+    def test_totals_of_many_patterns_have_the_binomial_law(self):
+        # every value of a small, a tabled and an untabled pattern, and of two of them together
+        counts = np.array([1, 30, 200, *[9] * 80])
+        n = int(counts.sum())
+        assert resample.pays(n, len(counts))
+        weights = multinomial_weights(counts, 40_000, seed=6)
+        for drawn, share in (
+            *zip(weights.T[:3], counts[:3] / n, strict=True),
+            (weights[:, :2].sum(1), 31 / n),
+        ):
+            observed = np.bincount(drawn, minlength=n + 1)
+            expected = 40_000 * stats.binom.pmf(np.arange(n + 1), n, share)
+            keep = expected > 5
+            statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
+            assert statistic < stats.chi2.ppf(1 - 1e-4, keep.sum() - 1)
+
+    def test_all_patterns_together_have_the_multinomial_law(self):
+        """Pearson's statistic of a resample has mean U - 1 exactly, and its own variance."""
+        counts = np.arange(20, 120)
+        n, U = int(counts.sum()), len(counts)
+        weights = multinomial_weights(counts, 20_000, seed=7)
+        pearson = ((weights - counts) ** 2 / counts).sum(1)
+        variance = 2 * (U - 1) + ((n / counts).sum() - U**2 - 2 * U + 2) / n
+        assert abs(pearson.mean() - (U - 1)) <= 4.5 * np.sqrt(variance / 20_000)
+        assert abs(pearson.var() / variance - 1) < 0.06
+
+    @pytest.mark.parametrize("n_items", [1, 7, 65_535, 65_536, 65_537, 10**6, 10**11])
+    def test_pattern_of_an_item(self, n_items):
+        rng = np.random.default_rng(n_items)
+        ends = np.unique(np.append(rng.integers(1, n_items + 1, 300), n_items))
+        counts = np.diff(ends, prepend=0)
+        items = np.unique(np.concatenate([ends - 1, ends[:-1], [0], rng.integers(0, n_items, 1000)]))
+        found = _multinomial._PatternOf(counts)(items)
+        np.testing.assert_array_equal(found, [np.flatnonzero(ends > item)[0] for item in items])
 
     def test_seed_sequences(self):
         parent = np.random.SeedSequence(7)
