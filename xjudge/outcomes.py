@@ -235,9 +235,10 @@ def validate(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     True
     """
     ds = as_dataset(data)
-    check_dataset(ds)
-    if "answer" in ds["label"].dims:
-        answers = Answers.of(checked_dataset(ds))
+    sparse = "label" in ds.variables and "answer" in ds["label"].dims
+    check_dataset(checked_dataset(ds) if sparse else ds)
+    if sparse:
+        answers = Answers.of(ds)
         view = View.of_crowd(answers)
         request, arrays = unknown(view.scale.n_categories), answers.listed()
     else:

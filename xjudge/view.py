@@ -163,7 +163,7 @@ class View:
         apart = {p for what, chosen in own.items() for p in everyone.members(chosen, what)}
         asked = () if pool is None else everyone.members(pool)
         shared = [p for p in asked if p not in apart]
-        if len(shared) <= FEW_RATERS:
+        if len(apart) + len(shared) <= FEW_RATERS:
             apart, shared = apart.union(shared), []
         if len(apart) > FEW_RATERS:
             raise StructureError(_too_many(len(apart)))

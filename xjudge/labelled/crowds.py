@@ -12,7 +12,8 @@ import xarray as xr
 from xjudge.errors import OverlapError, ProtocolError, Reason
 from xjudge.labelled._common import agreement_weights, chosen_statistics, texts, warn_undefined
 from xjudge.labelled._crowd_pass import Crowd, Pairs, pair_targets
-from xjudge.labelled._estimate import coefficient, from_standard_error
+from xjudge.labelled._estimate import OfTable, coefficient, from_standard_error
+from xjudge.labelled._level import few, interval_reasons, rare_and_apart, warn_intervals
 from xjudge.labelled._results import share
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
@@ -77,10 +78,10 @@ def pair_agreement(
     -------
     Dataset
         On dim ``pair`` with the coordinates ``rater_a`` and ``rater_b`` (in the order of the raters in the
-        data) [, ``criterion``]: per statistic ``x``, ``x_reason``, ``x_se``, ``x_interval(bound)``; ``n``
-        cases, ``n_items``, ``n_eligible`` cases both were asked for, ``coverage``. Attributes
-        ``n_pairs_met`` and ``n_pairs_below`` say how many pairs share a usable case, and how many of them are
-        left out. Where one wants a frame: ``xj.tidy(result)``.
+        data) [, ``criterion``]: per statistic ``x``, ``x_reason``, ``x_se``, ``x_interval(bound)``,
+        ``x_interval_reason``; ``n`` cases, ``n_items``, ``n_eligible`` cases both were asked for,
+        ``coverage``. Attributes ``n_pairs_met`` and ``n_pairs_below`` say how many pairs share a usable case,
+        and how many of them are left out. As a frame: ``xj.tidy(result)``.
 
     Raises
     ------
@@ -142,10 +143,8 @@ def pair_agreement(
         variables[f"{name}_reason"] = texts(crowd.placed(reason[..., 0]))
         if sampling.method is None:
             continue
-        se = np.sqrt((table * one.slope(table) ** 2).sum((-2, -1)))
-        se = np.where(np.isnan(value), np.nan, se)
-        ends = from_standard_error(sampling, name, one, value, se, table, n_items[..., None], None)
-        for key, array in ends.items():
+        found_ends = _ends(sampling, name, one, value, reason, table, n_items[..., None])
+        for key, array in found_ends.items():
             bound = int(key.endswith("_interval"))
             held = crowd.placed(array[..., 0, :] if bound else array[..., 0], bound)
             variables[key] = ((*dims, "bound"), held) if bound else held
@@ -178,7 +177,21 @@ def pair_agreement(
         n_pairs_below=pairs.n_met - len(pairs.first),
     )
     warn_undefined(result, names)
+    warn_intervals(result, names)
     return result
+
+
+def _ends(
+    sampling: Sampling, name: str, one: OfTable, value: Floats, reason: Any, table: Ints, n_units: Ints
+) -> dict[str, Any]:
+    """Standard error, interval and what is to be said of it, of one statistic."""
+    se = np.where(np.isnan(value), np.nan, np.sqrt((table * one.slope(table) ** 2).sum((-2, -1))))
+    ends = from_standard_error(sampling, name, one, value, se, table, n_units, None)
+    rare, apart = rare_and_apart([table[..., None, :, :]], n_units)
+    close = few(name, rare, apart, pooled=np.zeros(rare.shape, dtype=bool))
+    unseen = ends.pop(f"{name}_unseen")
+    told = interval_reasons(reason, ends[f"{name}_interval"], n_units, close, unseen)
+    return ends | {f"{name}_interval_reason": texts(told)}
 
 
 def _pair_coords(crowd: Crowd, pairs: Pairs) -> dict[str, Any]:
