@@ -255,6 +255,50 @@ def test_the_warning_says_what_to_look_at() -> None:
         xj.loo_validate(dataset(abs(codes[:12, 1:]) % 2, ["human"] * 3 + ["judge"]))
 
 
+def test_another_statistic_has_another_scale(ds: xr.Dataset) -> None:
+    with pytest.warns(xj.XJudgeWarning, match="eps and at_margin are on the scale of kappa"):
+        xj.loo_validate(ds, statistic="kappa", protocol=MICRO)
+
+
+@pytest.mark.parametrize(
+    ("n_humans", "options", "warns"),
+    [
+        (4, {}, True),  # two of four
+        (4, {"strict": True}, False),
+        (4, {"threshold": 0.75}, False),  # exactly three of four, but a majority
+        (3, {"threshold": 1}, False),
+        (3, {}, False),
+        (5, {"threshold": 0.4}, True),  # two of five
+    ],
+)
+def test_a_rule_that_accepts_without_a_majority(n_humans: int, options: dict[str, Any], warns: bool) -> None:
+    codes = random_codes(5, (200, n_humans + 1), 2, outcomes=False)
+    found = quiet(xj.loo_validate, dataset(codes, ["human"] * n_humans + ["judge"]), **options)
+    assert found["tie_accepts"].values.tolist() == [warns]
+
+
+def test_comparisons_without_a_margin_are_told_of() -> None:
+    rows = [[0, 0, -1, 0]] * 4 + [[1, 0, -1, 1]] * 36
+    with pytest.warns(xj.UndefinedWarning, match="margin: 1 x no overlap"):
+        quiet_rest(xj.loo_validate, dataset(rows, ["human", "human", "human", "judge"]))
+    with pytest.warns(xj.UndefinedWarning, match="p_value: 3 x fewer than min_items items"):
+        xj.alt_test(dataset(random_codes(1, (12, 4), 2, outcomes=False), ["human"] * 3 + ["judge"]))
+
+
+def quiet_rest(verb: Any, *arguments: Any, **options: Any) -> None:
+    """Run a verb with its warnings but those about undefined values silenced."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Leave-one-out")
+        verb(*arguments, **options)
+
+
+def test_an_own_score_that_is_no_number(ds: xr.Dataset) -> None:
+    with pytest.raises(xj.ProtocolError, match="it gave 'good'"):
+        xj.alt_test(ds, score=lambda label, others: "good", protocol=MICRO)
+    empty = quiet(xj.alt_test, ds, score=lambda label, others: float("nan"), protocol=MICRO)
+    assert np.isnan(empty["passes"]).all()
+
+
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [

@@ -366,7 +366,9 @@ def test_operating_characteristics(K: int, c: int, margin: float, m: int) -> Non
         (FOUR | {"n_items": 3}, "`n_items` must be at least 4"),
         (FOUR | {"grid": [10, 3000]}, "`grid` must hold whole numbers"),
         (FOUR | {"grid": [10.5]}, "`grid` must hold whole numbers"),
-        (FOUR | {"grid": []}, "`grid` must hold whole numbers"),
+        (FOUR | {"grid": []}, "`grid` must hold whole numbers of items .* got none"),
+        (FOUR | {"n_items": 100.5}, "a whole number; got 100.5"),
+        ({"n_humans": "3"}, "`n_humans` must be a whole number; got '3'"),
         ({"n_humans": 3, "human_accuracy": 0.5}, "humans who guess"),
     ],
 )

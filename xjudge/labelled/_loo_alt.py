@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import ProtocolError
-from xjudge.labelled._common import texts
+from xjudge.errors import ProtocolError, listing
+from xjudge.labelled._common import texts, warn_undefined
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.protocol import Protocol
 from xjudge.statistics import loo
@@ -69,7 +70,7 @@ def alt_test(
     score : {"accuracy", "neg_rmse"} or callable
         How well a label fits the other humans' labels of the item: the share of equal ones, or minus the
         root mean squared difference of the scores (ordered scales). A callable takes one label and the
-        others (category values) and returns a number, greater is better.
+        others (category values) and returns a number, greater is better; NaN does not count.
     min_items : int
         Items a human needs for a test.
     min_humans : int
@@ -90,7 +91,13 @@ def alt_test(
     Raises
     ------
     ProtocolError
-        ``"neg_rmse"`` on a scale without an order; a callable with ``by`` or a population.
+        ``"neg_rmse"`` on a scale without an order; a callable with ``by`` or a population, or that gives no
+        number.
+
+    Warns
+    -----
+    UndefinedWarning
+        Humans that could not be tested, judges without a test.
 
     Notes
     -----
@@ -123,7 +130,7 @@ def alt_test(
             return opened.arranged(found, len(slots), _PER_HUMAN)
 
         arrays = opened.counting.run(finish, compute)
-    return opened.result(
+    result = opened.result(
         "alt_test",
         arrays,
         _PER_HUMAN,
@@ -133,6 +140,9 @@ def alt_test(
         min_items=min_items,
         min_humans=min_humans,
     )
+    if compute or not opened.view.lazy:
+        warn_undefined(result, ["p_value", "passes"])
+    return result
 
 
 def _flat_alt(found: loo.AltTest) -> dict[str, npt.NDArray[Any]]:
@@ -184,6 +194,12 @@ def _scored(
             continue
         for k in present:
             others = [values[row[p]] for p in present if p != k]
-            ours[i, k] = score(values[int(judge[i])], others)
-            theirs[i, k] = score(values[row[k]], others)
+            for scored, label in ((ours, values[int(judge[i])]), (theirs, values[row[k]])):
+                number = score(label, others)
+                if not isinstance(number, Real):
+                    raise ProtocolError(
+                        f"`score` gives a number for a label and a list of others; for {label!r} and "
+                        f"{listing(others)} it gave {number!r}."
+                    )
+                scored[i, k] = number
     return ours, theirs

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, XJudgeWarning, warn
-from xjudge.labelled._common import texts
+from xjudge.labelled._common import texts, warn_undefined
 from xjudge.labelled._loo_alt import alt_test
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.labelled._loo_strata import Strata
@@ -107,7 +107,9 @@ def loo_validate(
     Warns
     -----
     XJudgeWarning
-        Once per call: comparisons with fewer than 30 pairs, a rule that accepts on ties, unequal overlap.
+        Once per call: comparisons with fewer than 30 pairs, a rule that accepts on ties, unequal overlap,
+        decisions that hang on one vote, a statistic on another scale. ``UndefinedWarning``: comparisons
+        without a margin.
 
     Notes
     -----
@@ -170,7 +172,7 @@ def loo_validate(
     }
     result = opened.result("loo_validate", arrays, _PER_HUMAN, **stated)
     if compute or not opened.view.lazy:
-        _warn(result)
+        _warn(result, statistic)
     return result
 
 
@@ -243,8 +245,11 @@ def _in_memory(opened: Opened, humans: Codes, judges: Codes, **options: Any) -> 
     return opened.arranged(found, 1, _PER_HUMAN)
 
 
-def _warn(result: xr.Dataset) -> None:
+def _warn(result: xr.Dataset, statistic: str) -> None:
+    warn_undefined(result, ["margin"])
     told = []
+    if statistic != "accuracy":
+        told.append(f"eps and at_margin are on the scale of {statistic}, not of shares of agreement")
     thin = int(result["thin_overlap"].sum())
     if thin:
         told.append(f"{thin} comparisons rest on fewer than 30 pairs, where standard errors are unreliable")

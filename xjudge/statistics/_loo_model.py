@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,10 @@ def noise_model(
         For values out of range, or fewer than two humans or categories.
     """
     accuracy = np.atleast_1d(np.asarray(human_accuracy, dtype=np.float64))
-    K = len(accuracy) if n_humans is None else int(n_humans)
+    given: Any = n_humans
+    if given is not None and (not isinstance(given, int | np.integer) or isinstance(given, bool)):
+        raise ProtocolError(f"`n_humans` must be a whole number; got {given!r}.")
+    K = len(accuracy) if given is None else int(given)
     if accuracy.ndim != 1 or len(accuracy) not in (1, K) or K < 2:
         raise ProtocolError(
             f"Leave-one-out needs two or more humans and one accuracy for all or one for each; "

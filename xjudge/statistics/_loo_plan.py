@@ -337,8 +337,8 @@ def _check_options(
             f"`rule` must be one of {', '.join(map(repr, RULES))} and `method` 'gaussian', 'monte_carlo' or "
             f"'auto'; got {rule!r} and {method!r}."
         )
-    if n_items < _FEWEST:
-        raise ProtocolError(f"`n_items` must be at least {_FEWEST}; got {n_items!r}.")
+    if n_items < _FEWEST or int(n_items) != n_items:
+        raise ProtocolError(f"`n_items` must be at least {_FEWEST}, a whole number; got {n_items!r}.")
 
 
 def _points(grid: npt.ArrayLike | None, n_items: int) -> Float:
@@ -349,7 +349,7 @@ def _points(grid: npt.ArrayLike | None, n_items: int) -> Float:
         if not len(points) or points[0] < 1 or points[-1] > n_items or (points != np.rint(points)).any():
             raise ProtocolError(
                 f"`grid` must hold whole numbers of items from 1 to n_items={n_items}; "
-                f"got {listing(np.asarray(grid).ravel().tolist())}."
+                f"got {listing(np.asarray(grid).ravel().tolist()) or 'none'}."
             )
     return points
 

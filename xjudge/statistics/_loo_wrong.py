@@ -257,7 +257,7 @@ def _check_options(method: str, target: str, mask: str, n_items: int, overlap: f
     for name, (value, names) in allowed.items():
         if value not in names:
             raise ProtocolError(f"`{name}` must be one of {', '.join(map(repr, names))}; got {value!r}.")
-    if n_items < 1 or n_trials < 1 or not 0 < overlap <= 1:
+    if n_items < 1 or int(n_items) != n_items or n_trials < 1 or not 0 < overlap <= 1:
         raise ProtocolError(
             f"`n_items` and `n_trials` must be at least 1 and `overlap`, a share of the items, in (0, 1]; "
             f"got {n_items!r}, {n_trials!r} and {overlap!r}."

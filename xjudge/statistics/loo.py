@@ -209,8 +209,9 @@ class LooCautions(NamedTuple):
     thin : ndarray of bool, shape (..., K)
         Fewer than 30 pairs (but some): standard error and Gaussian unreliable.
     tie_accepts : ndarray of bool, shape (...)
-        The rule accepts on a tie of votes, which happens for this number of comparisons: it approves bad
-        judges more easily than it refuses good ones (about four times the items at four humans).
+        The rule accepts on exactly the threshold, which happens for this number of comparisons, and without a
+        majority: it approves bad judges more easily than it refuses good ones (about four times the items at
+        four humans).
     unequal_pairs : ndarray of bool, shape (...)
         In some comparison one pair has more than twice the items of another: pooled agreement weighs the
         humans by their overlap, and not equally.
@@ -263,7 +264,7 @@ def loo_cautions(
     near = some & ((votes.wins == votes.needed) | (votes.wins == votes.needed - 1))
     return LooCautions(
         (pairs > 0) & (pairs < _THIN),
-        np.asarray(exact[votes.n_available] & (not strict)),
+        np.asarray(exact[votes.n_available] & (not strict) & (2 * votes.needed <= votes.n_available)),
         np.asarray(unequal.any(axis=-1)),
         equal,
         np.asarray(near),
