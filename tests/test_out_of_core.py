@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-LABELS = 400_000_000
+LABELS = 600_000_000
 """Labels of the corpus, a byte each."""
 
 SCRIPT = """
@@ -81,5 +81,5 @@ def test_a_pass_takes_a_fraction_of_the_labels(figures: dict[str, Any]) -> None:
     """Beyond a corpus of two chunks, one of a hundred takes next to nothing more."""
     assert figures["labels"] == pytest.approx(LABELS, rel=1e-3)
     assert figures["grown"] < LABELS / 8
-    assert figures["peak"] < LABELS * 0.75  # what the imports take included
+    assert figures["peak"] < LABELS * 0.75  # imports and compiled kernels included
     assert abs(figures["alpha"]) < 0.01
