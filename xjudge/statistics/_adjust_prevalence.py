@@ -106,7 +106,7 @@ def rogan_gladen(
     Fieller's interval is the values :math:`\theta` with :math:`|q + c - 1 - \theta (s + c - 1)|` at most z of
     its standard errors, with half a pseudo-pair in each cell; all of [0, 1] where s + c is not clearly above
     1. That of Lang and Reiczigel, with other pseudo-counts and a shift, covers too much for weak judges
-    (98 % at s = c = .7, a rate of .1 and 200 labels).
+    (97 % at s = c = .7, a rate of .1 and 200 labels).
 
     Lee et al. bring this correction to judges. The labelled cases' own positive rate is not used, so it is
     the method for labelled cases that were chosen with an eye on the human's label. Undefined without
