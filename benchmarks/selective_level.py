@@ -3,10 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/selective_level.py [--trials 2000]
 
 Per setting: the share of trials in which a threshold was certified although the true error above it is over
-the target (at most 1 - level = 5 %), the share in which any was certified, and the mean coverage found. Judges
-are calibrated (right as often as they are confident), overconfident (right less often), or just bad
-everywhere: a hair over the target at every threshold, so that whatever is certified is a miss. Beside it what choosing the
-lowest threshold whose error looks low enough on the sample would do.
+the target (at most 1 - level = 5 %), the share in which any was certified, and the mean coverage found.
+Judges are calibrated (right as often as they are confident), overconfident (right less often), or just bad
+everywhere: a hair over the target at every threshold, so that whatever is certified is a miss. Beside it what
+choosing the lowest threshold whose error looks low enough on the sample would do.
 """
 
 from __future__ import annotations
