@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import dask
@@ -312,6 +313,86 @@ def bad_frames() -> dict[str, tuple[pd.DataFrame, dict[str, Any]]]:
 def test_errors_and_warnings_are_those_of_the_frame_in_memory(fault: str, cuts: Sequence[int]) -> None:
     frame, options = bad_frames()[fault]
     assert_same(frame, cuts, **options)
+
+
+def awkward() -> dict[str, tuple[pd.DataFrame, dict[str, Any]]]:
+    """Tables whose ids, labels or covariates are unusual, and the arguments they are read with."""
+    number = np.repeat(np.arange(12), 3)
+    frame = small()
+    judged: dict[str, Any] = {"judges": ["gpt"]}
+    binary = judged | {"scale": YES_NO}
+    twice = pd.concat([small(rep="a"), small(rep="b")])
+    objects = [0.5, 1, 2.25, None, "err", 7]
+    levels = ["lo", "mid", "hi", "top"]
+    return {
+        "columns that are numbers": (
+            frame.set_axis([0, 1, 2], axis=1),
+            BASIC | {"item": 0, "rater": 1, "label": 2},
+        ),
+        "times with a zone": (
+            small(item=pd.Timestamp("2024-01-01", tz="Europe/Paris") + pd.to_timedelta(number, unit="h")),
+            BASIC,
+        ),
+        "booleans": (
+            small(rater=[True, False, True] * 12),
+            BASIC | {"judges": [True], "duplicates": "first"},
+        ),
+        "large unsigned ids": (small(item=np.uint64(2**63) + number.astype(np.uint64)), BASIC),
+        "fractions": (small(item=number + 0.5), BASIC),
+        "decimals": (small(item=[Decimal(int(k)) / 4 for k in number]), BASIC),
+        "an empty id": (small(item=np.where(number == 3, "", number.astype(str))), BASIC),
+        "single precision": (
+            small(label=np.resize([0.1, 0.5, 0.7], 36).astype(np.float32)),
+            judged | {"scale": xj.Scale.interval([0.1, 0.5, 0.7])},
+        ),
+        "ordered levels": (
+            small(label=pd.Categorical(np.resize(levels[:3], 36), categories=levels, ordered=True)),
+            judged,
+        ),
+        "a replicate column": (twice, BASIC | {"replicate": "rep", "layout": "sparse"}),
+        "repeats of replicates": (
+            pd.concat([twice, twice.iloc[-4:]]),
+            BASIC | {"replicate": "rep", "duplicates": "replicate"},
+        ),
+        "booleans for numbers": (
+            small(label=np.resize([True, False], 36)),
+            judged | {"scale": xj.Scale.binary(0, 1)},
+        ),
+        "text for booleans": (
+            small(label=np.resize(["True", "false", " yes"], 36)),
+            judged | {"normalise": ["strip", "bool_text"], "missing": "yes"},
+        ),
+        "whole partitions missing": (small(label=["yes"] * 18 + [None] * 18), binary),
+        "nothing but missing": (small(label=[None] * 36), binary),
+        "one label": (small(1).iloc[:1], {"humans": ["ann"], "scale": YES_NO}),
+        "many categories": (
+            small(200, label=[f"c{k % 300}" for k in range(600)]),
+            judged | {"scale": xj.Scale.nominal([f"c{k}" for k in range(300)])},
+        ),
+        "scores among objects": (
+            small(label=pd.Series(objects * 6, dtype=object)),
+            judged | {"scale": xj.Scale.continuous(), "invalid": "err"},
+        ),
+        "covariates of two kinds": (
+            small(mix=pd.Series([1] * 18 + [2] * 9 + ["x"] * 9, dtype=object)),
+            BASIC,
+        ),
+        "covariates that part late": (small(c=[None] * 30 + ["a", "b", "a", None, "a", "a"]), BASIC),
+        "covariates with holes": (
+            small(
+                hard=np.where(number % 3 == 0, None, number % 2 == 0), big=np.repeat(2**62 + np.arange(12), 3)
+            ),
+            BASIC,
+        ),
+        "covariates that cannot be compared": (small(c=[{"a": 1}] * 36), BASIC),
+    }
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("table", list(awkward()))
+def test_awkward_tables(table: str, shuffled: bool) -> None:
+    frame, options = awkward()[table]
+    assert_same(frame.sample(frac=1, random_state=4) if shuffled else frame, (5, 17, 30), **options)
 
 
 def test_what_is_no_table() -> None:
