@@ -43,8 +43,8 @@ class Unseen(NamedTuple):
 
     holds: Bools
     """Shape (...): nothing in the table moves the estimate, for want of a disagreement."""
-    units: tuple[Floats, ...]
-    """One unit more towards an end, as cells (..., L, R) that sum to 1; one for each end it may move."""
+    units: Callable[[], tuple[Floats, ...]]
+    """Makes a unit more towards each end that may move, as cells (..., L, R) that sum to 1."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def coefficient(name: str, weights: Floats | None, scores: Floats | None = None)
 
     def unseen(table: npt.NDArray[Any]) -> Unseen:
         off = ~np.eye(table.shape[-1], dtype=bool) if weights is None else weights < 1
-        return Unseen((table * off).sum((-2, -1)) == 0, (disagreeing_pair(table, off),))
+        return Unseen((table * off).sum((-2, -1)) == 0, lambda: (disagreeing_pair(table, off),))
 
     def slope(table: npt.ArrayLike) -> Floats:
         in_scores = name in SCORE_STATISTICS
@@ -297,23 +297,26 @@ def from_standard_error(
         if unseen.any():
             other = _wilson(value, se, _units_of_share(name, table, value.shape, n_units), sampling.level)
     elif statistic.unseen is not None:
-        other, alike = _bound(statistic, value, table, n_units, macro_weights, sampling.level)
-        unseen |= np.isfinite(value) & alike & (n_units > 0)
+        silent = statistic.unseen(table)
+        holds = silent.holds if macro_weights is None else silent.holds.all(-4, keepdims=True)
+        unseen |= np.isfinite(value) & holds & (n_units > 0)
+        if unseen.any():
+            units = silent.units()
+            other = _bound(statistic, units, value, table, n_units, macro_weights, sampling.level)
     ends = Interval(*(np.where(unseen, b, a) for a, b in zip(ends, other, strict=True)))
     return {f"{name}_se": se, f"{name}_interval": _bounds(ends), f"{name}_unseen": unseen}
 
 
 def _bound(
     statistic: OfTable,
+    units: tuple[Floats, ...],
     value: Floats,
     table: Ints,
     n_units: npt.NDArray[Any],
     macro_weights: Floats | None,
     level: float,
-) -> tuple[Interval, Bools]:
-    """Ends with the units that the sample may have missed, and where nothing in the sample disagrees."""
-    assert statistic.unseen is not None
-    holds, units = statistic.unseen(table)
+) -> Interval:
+    """Ends with the units that a sample in which nothing disagrees may have missed."""
     pairs = table.sum((-2, -1))
     each = np.divide(pairs, n_units, out=np.zeros(pairs.shape), where=np.asarray(n_units) > 0)
     amount = unseen_units(level) * each[..., None, None]
@@ -323,9 +326,8 @@ def _bound(
         weight = macro_weights[:, None, None, None] * defined
         portion = share(weight, weight.sum(-4, keepdims=True))
         moved = [np.where(defined, portion * one, 0.0).sum(-4, keepdims=True) for one in moved]
-        holds = np.asarray(holds.all(-4, keepdims=True))
     every = np.stack([value, *moved])
-    return Interval(every.min(0), every.max(0)), holds
+    return Interval(every.min(0), every.max(0))
 
 
 def _bounds(ends: Interval) -> Floats:

@@ -55,7 +55,7 @@ def _of_one(own: OfTable, n: int, axis: int) -> OfTable:
     def unseen(table: Table) -> Unseen:
         assert own.unseen is not None
         found = own.unseen(alone(table))
-        return Unseen(found.holds, tuple(spread(table, unit) / n for unit in found.units))
+        return Unseen(found.holds, lambda: tuple(spread(table, unit) / n for unit in found.units()))
 
     return OfTable(
         lambda table: own.value(alone(table)),
@@ -77,10 +77,16 @@ def _of_both(own: OfTable, n: int, first: OfTable, second: OfTable) -> OfTable:
         """Where the judges never differ, a unit more is one on which one of them alone is wrong."""
         cells = _apart(table, n)
         holds = cells.sum((-3, -2, -1)) == np.einsum("...rxx->...", cells)
-        wrong = disagreeing_pair(cells.sum(-1))
-        right = np.eye(n)
-        a_wrong, b_wrong = wrong[..., :, None] * right[:, None, :], wrong[..., None, :] * right[:, :, None]
-        return Unseen(holds, tuple(unit.reshape(np.shape(table)) for unit in (a_wrong, b_wrong)))
+
+        def units() -> tuple[Floats, ...]:
+            wrong, right = disagreeing_pair(cells.sum(-1)), np.eye(n)
+            a_wrong, b_wrong = (
+                wrong[..., :, None] * right[:, None, :],
+                wrong[..., None, :] * right[:, :, None],
+            )
+            return a_wrong.reshape(np.shape(table)), b_wrong.reshape(np.shape(table))
+
+        return Unseen(holds, units)
 
     return OfTable(
         value,
