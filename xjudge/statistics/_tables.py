@@ -35,14 +35,6 @@ import numpy.typing as npt
 
 from xjudge.statistics._columns import Codes, Columns, Tables, places_of
 from xjudge.statistics._kernels import compiled
-from xjudge.statistics._planes import (
-    SPARSE_ITEMS,
-    by_compiled_planes,
-    by_planes,
-    by_sparse_columns,
-    common_codes,
-    compiled_margins,
-)
 
 __all__ = ["Columns", "column_counts", "pair_tables", "places_of"]
 
@@ -115,6 +107,8 @@ def column_counts(columns: Columns) -> Tables:
         joint = columns.block(slice(None)) - np.int64(columns.bounds[0]) + column
         counts = np.bincount(joint.ravel(), minlength=counts.size).reshape(counts.shape)
     elif (fast := _compiled_for(columns)) is not None:
+        from xjudge.statistics._planes import compiled_margins
+
         compiled_margins(counts, columns, fast)
     else:
         size = min(_sizes(n), key=lambda size: _cost(-(-n // size), radix**size, columns, columns))
@@ -134,6 +128,14 @@ _Kernel = Callable[[Tables, Columns, Columns | None], None]
 
 def _kernel(left: Columns, right: Columns | None) -> _Kernel:
     """The cheapest kernel that fills counts (cell, A, B, radix, radix)."""
+    from xjudge.statistics._planes import (
+        SPARSE_ITEMS,
+        by_compiled_planes,
+        by_planes,
+        by_sparse_columns,
+        common_codes,
+    )
+
     other = left if right is None else right
     n_items = len(left.codes)
     n_columns = left.n_columns + (0 if right is None else other.n_columns)
