@@ -47,6 +47,10 @@ class Unseen(NamedTuple):
     """Makes a unit more towards each end that may move, as cells (..., L, R) that sum to 1."""
 
 
+def _itself(table: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    return [table]
+
+
 @dataclass(frozen=True)
 class OfTable:
     """A statistic of tables (..., L, R), as intervals need it.
@@ -69,7 +73,7 @@ class OfTable:
     slope: Callable[[npt.ArrayLike], Floats]
     name: str = ""
     unseen: Callable[[npt.NDArray[Any]], Unseen] | None = None
-    sides: Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]] = lambda table: [table]
+    sides: Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]] = _itself
 
 
 _NOT_EXTREME = frozenset(

@@ -168,9 +168,13 @@ class Tables:
         n_units = intervals.n_units(self.plan, self.counted, self.n_items, self.n)
         of_units = intervals.of(self.plan, self.counted, values, self.apart, statistics, n_units, self.totals)
         found = {**of_units}
+        counted: dict[Any, tuple[Floats, Floats]] = {}  # most statistics are of the same tables
         for name, reason in reasons.items():
             ends, unseen = found[f"{name}_interval"], found.pop(f"{name}_unseen")
-            rare, apart = rare_and_apart(self._two_sided(statistics[name]), n_units)
+            sides = statistics[name].sides
+            if sides not in counted:
+                counted[sides] = rare_and_apart(self._two_sided(statistics[name]), n_units)
+            rare, apart = counted[sides]
             level = few(statistics[name].name, rare, apart, pooled=self.n > n_units)
             found[f"{name}_interval_reason"] = interval_reasons(reason, ends, n_units, level, unseen)
         return found

@@ -167,17 +167,17 @@ _TOLD = {
 def warn_intervals(result: xr.Dataset, names: Iterable[str]) -> None:
     """One warning per call where intervals may miss their level, with counts and the names of the cells."""
     told = {}
+    given = [name for name in names if f"{name}_interval_reason" in result.variables]
+    reasons = {name: np.asarray(result.variables[f"{name}_interval_reason"].values) for name in given}
     for reason, why in _TOLD.items():
         cells: dict[str, None] = {}
         counts = []
-        for name in names:
-            reasons = result.get(f"{name}_interval_reason")
-            if reasons is None:
-                continue
-            found = np.argwhere(np.asarray(reasons.values).astype(str) == reason.text)
+        for name, texts in reasons.items():
+            found = np.argwhere(texts == reason.text)
             if len(found):
-                counts.append(f"{name} {len(found)} of {reasons.size}")
-                cells |= dict.fromkeys(_cell(reasons, place) for place in found[:_MOST])
+                counts.append(f"{name} {len(found)} of {texts.size}")
+                of_name = result[f"{name}_interval_reason"]
+                cells |= dict.fromkeys(_cell(of_name, place) for place in found[:_MOST])
         if counts:
             shown = [cell for cell in cells if cell]
             where = f" ({listing(shown, show='str')})" if shown else ""
