@@ -68,6 +68,27 @@ def test_a_sheet_joins_back(design: Any) -> None:
             np.testing.assert_allclose(weight[inside & drawn], inside.sum() / (inside & drawn).sum())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"design": "neyman", "judge": "j1"},
+        {"design": "strat_judge", "judge": "j2", "humans": ["h1", "h3"]},
+        {"target": "matrix", "seed": 5},
+    ],
+)
+def test_a_sheet_is_rebuilt_from_its_attributes(options: dict[str, Any]) -> None:
+    full = corpus()
+    sheet = xj.allocate(full, 60, **options)
+    xr.testing.assert_identical(xj.rebuild(sheet, full), sheet)
+
+
+def test_weighted_results_are_rebuilt() -> None:
+    known = filled(corpus(), xj.allocate(corpus(), 60, design="strat"))
+    for strata in (None, False, "stratum"):
+        found = quiet(xj.loo_validate, known, strata=strata)
+        xr.testing.assert_identical(quiet(xj.rebuild, found, known), found)
+
+
 def test_neyman_draws_where_margins_vary() -> None:
     full = corpus(n=2000)
     proportional = xj.allocate(full, 100, design="strat_judge", judge="j1")
@@ -92,7 +113,8 @@ def test_deviations_come_from_a_pilot() -> None:
     sheet = xj.allocate(bare, 60, design="neyman", judge="j1", pilot=pilot)
     assert int(sheet["assigned"].sel(rater="h2").sum()) == 60
     own = xj.allocate(full, 60, design="neyman", judge="j1", pilot=full)
-    xr.testing.assert_identical(own, xj.allocate(full, 60, design="neyman", judge="j1"))
+    xr.testing.assert_equal(own, xj.allocate(full, 60, design="neyman", judge="j1"))
+    assert own.attrs["deviations"] == "of a pilot"
 
 
 def test_strata_that_the_pilot_lacks_have_the_deviation_of_all() -> None:
@@ -108,7 +130,7 @@ def test_planned_for_future_items_and_drawn_for_these() -> None:
     full = corpus(n=600)
     sheet = xj.allocate(full, 300, target="matrix")
     assert int(sheet["assigned"].sel(rater="h2").sum()) == 200  # 1 / (1 / 300 + 1 / 600)
-    assert (sheet.attrs["n"], sheet.attrs["n_planned"]) == (200, 300)
+    assert (sheet.attrs["n"], sheet.attrs["n_drawn"]) == (300, 200)
     more = xj.allocate(full, 10_000, target="matrix", design="neyman", judge="j1")
     assert int(more["assigned"].sel(rater="h2").sum()) == 567
 

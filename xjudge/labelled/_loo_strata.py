@@ -43,7 +43,7 @@ class Strata(NamedTuple):
         """
         view = opened.view
         there = {name for name in (STRATUM, WEIGHT) if name in view.data.variables}
-        if strata is False or (strata is None and there != {STRATUM, WEIGHT}):
+        if strata is False or strata == "none" or (strata is None and there != {STRATUM, WEIGHT}):
             return None
         name = STRATUM if strata is None else strata
         codes, unique = pd.factorize(view.item_values(name, "strata"))

@@ -11,7 +11,7 @@ import xarray as xr
 
 from xjudge.codes import MISSING
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
-from xjudge.labelled._common import flat_attrs
+from xjudge.labelled._common import flat_attrs, version
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.protocol import Protocol
 from xjudge.statistics import loo
@@ -124,8 +124,13 @@ def allocate(
             f"the {size} items, and nothing will stand for them: take a larger `n`, or design='shared'.",
             DroppedWarning,
         )
-    attrs = {"verb": "allocate", "design": design, "n": size, "n_planned": n, "target": target, "seed": seed}
-    return _sheet(opened, found, stratified).assign_attrs(flat_attrs(attrs))
+    attrs = {"verb": "allocate", "scale": opened.view.scale, "protocol": opened.protocol, "design": design}
+    attrs |= {"n": int(n), "n_drawn": size, "target": target, "seed": seed}
+    attrs |= {"humans": opened.view.named(np.array(opened.sides.left, dtype=np.intp))}
+    attrs |= {} if judge is None else {"judge": judge}
+    if design == "neyman":
+        attrs["deviations"] = "of the data" if pilot is None else "of a pilot"
+    return _sheet(opened, found, stratified).assign_attrs(flat_attrs(attrs | {"xjudge_version": version()}))
 
 
 def _drawn(n: Any, n_items: int, target: str) -> int:

@@ -75,7 +75,7 @@ def loo_validate(
         Item coordinate of the strata from which the co-labelled items were drawn: sums are weighted by the
         stratum's items over those co-labelled, ``N_s / n_s``, and errors are those within strata. By default
         ``stratum`` where the data has ``sampling_weight`` too, as :func:`xjudge.allocate` gives them;
-        ``False`` weighs all items alike.
+        ``False`` (in attributes ``none``) weighs all items alike.
     level : float
         A verdict needs a p-value of at most ``1 - level``.
     protocol : Protocol, optional
@@ -168,7 +168,7 @@ def loo_validate(
         "statistic": statistic,
         "target": target,
         "control": control,
-        "strata": strata,
+        "strata": "none" if strata is False else strata,
     }
     result = opened.result("loo_validate", arrays, _PER_HUMAN, **stated)
     if compute or not opened.view.lazy:
