@@ -344,6 +344,16 @@ def test_a_criterion_without_value_is_left_out_of_the_mean() -> None:
     assert found["accuracy_range"].values.tolist() == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("n", [0, 1])
+@pytest.mark.parametrize("protocol", [None, MICRO, MACRO])
+def test_one_item_or_none(n: int, protocol: Any) -> None:
+    ds = dataset(np.ones((n, 2, 2), dtype=int), ["human", "judge"], size=np.arange(n) * 1.0)
+    found = xj.adjust(ds, "size", protocol=protocol)
+    assert np.isnan(found["accuracy_adjusted_se"]).all()
+    assert (found["accuracy_adjusted"].fillna(-1) == (1 if n else -1)).all()
+    assert (found["abstention_reason"] != "ok").all()
+
+
 def test_agreement_weights_act_on_value_estimate_and_range() -> None:
     rng = np.random.default_rng(14)
     codes = rng.integers(0, 3, (90, 2))

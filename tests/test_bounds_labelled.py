@@ -834,6 +834,26 @@ def test_shares_and_breakdown_on_three_categories(aggregate: Any, backend: Any) 
             assert float(fallen["breakdown"]) == pytest.approx(0.5, abs=1e-4)
 
 
+@pytest.mark.parametrize("aggregate", ["micro", "macro"])
+def test_breakdown_takes_weights(aggregate: Any) -> None:
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, 3, (150, 1, 2))
+    codes = np.where(rng.random((150, 2, 2)) < 0.75, truth, rng.integers(0, 3, (150, 2, 2)))
+    codes[:, 1][rng.random((150, 2)) < 0.15] = -2
+    ds = dataset(codes, ["human", "judge"], xj.Scale.ordinal([1, 2, 3]))
+    protocol = xj.Protocol(aggregate=aggregate)
+    options: dict[str, Any] = {"weights": "quadratic", "protocol": protocol}
+    curve = quiet(xj.coverage_bounds, ds, statistic="kappa", max_share=[0.3], interval=None, **options)
+    cut = float(curve["kappa_range"].sel(bound="lower").item())
+    fallen = quiet(xj.breakdown, ds, "kappa", cut, **options)
+    assert fallen["breakdown"].item() == pytest.approx(0.3, abs=1e-5)
+    plain = quiet(xj.breakdown, ds, "kappa", cut, protocol=protocol)
+    assert plain["breakdown"].item() != pytest.approx(0.3, abs=1e-2)
+    same = quiet(xj.breakdown, ds, "kappa", cut, costs="quadratic", protocol=protocol)
+    assert same["breakdown"].item() == pytest.approx(fallen["breakdown"].item(), abs=1e-12)
+    assert quiet(xj.rebuild, fallen, ds).identical(fallen)
+
+
 def slow_open(codes: Any) -> Any:
     table = np.zeros((4, 4), dtype=int)
     for a, b in codes.tolist():

@@ -307,6 +307,7 @@ def overturned(
     opened: Plan,
     counted: list[Any],
     statistic: str,
+    weights: Floats | None,
     thresholds: Floats,
     *,
     many: bool,
@@ -314,15 +315,19 @@ def overturned(
     """Breakdown shares at thresholds, with counts and the statistic on the covered cases."""
     place = _Placing(counting, plan)
     route = Route(counting, opened, _no_ends)
-    out, eligible = _counts_and_values(place, counted, [statistic], None, n_open(route, counted))
+    out, eligible = _counts_and_values(place, counted, [statistic], weights, n_open(route, counted))
     table = place.table(opened.collapse(counting.raw(opened, counted)))
     if plan.aggregate == "macro":
-        weights = criterion_weights(counting.view, plan.resolved.protocol)
-        least, reason = _of_the_mean(table, statistic, thresholds, weights)
+        shares = criterion_weights(counting.view, plan.resolved.protocol)
+        least, reason = _of_the_mean(table, statistic, weights, thresholds, shares)
         nothing = (eligible == 0).all(-4, keepdims=True)
     else:
-        fallen = breakdown_with_reason if plan.scale.n_categories == 2 else category_breakdown
-        least, reason = fallen(table[..., None, :, :], statistic, thresholds)
+        cells = table[..., None, :, :]
+        if plan.scale.n_categories == 2:
+            least, reason = breakdown_with_reason(cells, statistic, thresholds)
+        else:
+            own = weights if statistic == "kappa" else None
+            least, reason = category_breakdown(cells, statistic, thresholds, weights=own)
         nothing = eligible == 0
     reason = np.where(nothing[..., None], np.int8(Reason.NO_OVERLAP), reason)
     if not many:
@@ -343,21 +348,25 @@ _WHOLE = float(np.nextafter(1.0, 0.0))
 """The share at which everything is adversarial and still real-valued."""
 
 
-def _real_valued(table: Ints, statistic: str, share: Floats) -> Range:
+def _real_valued(table: Ints, statistic: str, weights: Floats | None, share: Floats) -> Range:
     """Range at shares below 1, for any number of categories."""
     if table.shape[-1] == 3:
         return range_at_share_with_reason(table, statistic, share)
-    found = category_range_at_share(table, statistic, share)
+    found = category_range_at_share(
+        table, statistic, share, weights=weights if statistic == "kappa" else None
+    )
     return Range(found.lower, found.upper, found.reason)
 
 
-def _of_the_mean(table: Ints, statistic: str, thresholds: Floats, weights: Floats) -> tuple[Floats, Codes]:
+def _of_the_mean(
+    table: Ints, statistic: str, own: Floats | None, thresholds: Floats, weights: Floats
+) -> tuple[Floats, Codes]:
     """Breakdown of a mean over criteria: its lower end falls with the one share that all of them have.
 
     The criteria are those with a value where no case is adversarial; ``table`` is (..., criterion, other, A,
     B, L + 1, L + 1), what comes back (..., 1, other, A, B, threshold).
     """
-    start = _real_valued(table, statistic, np.zeros(1))
+    start = _real_valued(table, statistic, own, np.zeros(1))
     mean, reason, _ = averaged(weights, start.lower, start.reason)
     uncovered = (start.reason == Reason.NO_COVERED_CASE).any(-4, keepdims=True)
     reason = np.where(uncovered, np.int8(Reason.NO_COVERED_CASE), reason)[..., None]
@@ -365,7 +374,7 @@ def _of_the_mean(table: Ints, statistic: str, thresholds: Floats, weights: Float
 
     def lower(share_: Floats) -> Floats:
         """Lower ends (threshold, ..., 1, other, A, B) at as many shares."""
-        found = _real_valued(spread_out, statistic, share_).lower
+        found = _real_valued(spread_out, statistic, own, share_).lower
         return averaged(weights, found, np.broadcast_to(start.reason, found.shape))[0]
 
     claim = thresholds.reshape((-1, *(1,) * mean.ndim))

@@ -189,6 +189,8 @@ def breakdown(
     *,
     reference: str = "each",
     unresolved: str | Sequence[str] = ("ca", "invalid"),
+    weights: Any = None,
+    costs: Any = None,
     protocol: Protocol | None = None,
     by: str | None = None,
     judges: Any = None,
@@ -208,7 +210,7 @@ def breakdown(
         ``threshold``.
     reference : {"each", "pooled"} or name
         Each human, all humans pooled, or one rater.
-    unresolved, protocol, by, judges, humans, compute
+    unresolved, weights, costs, protocol, by, judges, humans, compute
         As in :func:`xjudge.coverage_bounds`.
 
     Returns
@@ -262,10 +264,11 @@ def breakdown(
     thresholds = np.atleast_1d(np.asarray(threshold, dtype=np.float64))
     if thresholds.ndim != 1 or not len(thresholds) or np.isnan(thresholds).any():
         raise ProtocolError(f"`threshold` is a number or a list of numbers; got {threshold!r}.")
+    matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
     opened = open_plan(plan, codes)
 
     def finish(counted: list[Any]) -> dict[str, Any]:
-        return overturned(counting, plan, opened, counted, statistic, thresholds, many=many)
+        return overturned(counting, plan, opened, counted, statistic, matrix, thresholds, many=many)
 
     arrays = counting.run(finish, compute)
     ends: dict[str, tuple[str, ...]] = {}
@@ -283,6 +286,8 @@ def breakdown(
         statistic=statistic,
         threshold=thresholds.tolist() if many else float(thresholds[0]),
         unresolved=_words(unresolved),
+        weights=weights,
+        costs=costs,
     )
     warn_recoded([resolved])
     if compute or not view.lazy:
