@@ -105,6 +105,7 @@ def from_long(
     confidence : column name, optional
     layout : {"dense", "sparse", "auto"}
         A cube ``label(item, rater[, criterion])``, or one entry per label, ``label(answer)``, for crowds.
+        ``"auto"`` is the cube up to 2^24 cells, or up to 2^32 where at least one in twenty is filled.
     status : column name, optional
         A column of ``answered``, ``ca``, ``invalid``, ``missing`` as :func:`to_long` writes it; it decides
         over the label. Where it is null, the label is read as usual.

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from xjudge.statistics.answers import item_category_counts, pair_meetings
     from xjudge.statistics.bounds import (
         breakdown,
         category_bounds,
@@ -111,15 +112,16 @@ if TYPE_CHECKING:
         score_gradient,
         spearman,
     )
+    from xjudge.statistics.shrinkage import beta_prior, shrink
     from xjudge.statistics.weights import cost_matrix, distance_matrix, weight_matrix, weights_from_costs
 
 # A room is opened by the first use of one of its names: whoever wants kappa need not load the panels.
 _LATER = {
     "COEFFICIENTS": ("xjudge.statistics.coefficients", "COEFFICIENTS"),
+    "HeldPairs": ("xjudge.statistics.scores", "HeldPairs"),
     "ICC_FORMS": ("xjudge.statistics.raters", "ICC_FORMS"),
     "RATER_COEFFICIENTS": ("xjudge.statistics.raters", "RATER_COEFFICIENTS"),
     "SCORE_STATISTICS": ("xjudge.statistics.scores", "SCORE_STATISTICS"),
-    "HeldPairs": ("xjudge.statistics.scores", "HeldPairs"),
     "acceleration": ("xjudge.statistics.resample", "acceleration"),
     "accuracy": ("xjudge.statistics.coefficients", "accuracy"),
     "alpha": ("xjudge.statistics.raters", "alpha"),
@@ -127,6 +129,7 @@ _LATER = {
     "balanced_accuracy": ("xjudge.statistics.coefficients", "balanced_accuracy"),
     "bca_interval": ("xjudge.statistics.resample", "bca_interval"),
     "benjamini_yekutieli": ("xjudge.statistics.resample", "benjamini_yekutieli"),
+    "beta_prior": ("xjudge.statistics.shrinkage", "beta_prior"),
     "breakdown": ("xjudge.statistics.bounds", "breakdown"),
     "brennan_prediger": ("xjudge.statistics.coefficients", "brennan_prediger"),
     "brennan_prediger_of_counts": ("xjudge.statistics.raters", "brennan_prediger"),
@@ -135,9 +138,9 @@ _LATER = {
     "concordance": ("xjudge.statistics.scores", "concordance"),
     "conger_kappa": ("xjudge.statistics.raters", "conger_kappa"),
     "cost_matrix": ("xjudge.statistics.weights", "cost_matrix"),
-    "crossed_summaries": ("xjudge.statistics.panel", "crossed_summaries"),
     "count_vector_histogram": ("xjudge.statistics.raters", "count_vector_histogram"),
     "count_vectors": ("xjudge.statistics.raters", "count_vectors"),
+    "crossed_summaries": ("xjudge.statistics.panel", "crossed_summaries"),
     "delta_interval": ("xjudge.statistics.resample", "delta_interval"),
     "delta_variance": ("xjudge.statistics.gradients", "delta_variance"),
     "distance_matrix": ("xjudge.statistics.weights", "distance_matrix"),
@@ -157,6 +160,7 @@ _LATER = {
     "human_variance": ("xjudge.statistics.panel", "human_variance"),
     "icc": ("xjudge.statistics.raters", "icc"),
     "influence": ("xjudge.statistics.raters", "influence"),
+    "item_category_counts": ("xjudge.statistics.answers", "item_category_counts"),
     "item_statistic": ("xjudge.statistics.raters", "item_statistic"),
     "item_terms": ("xjudge.statistics.raters", "item_terms"),
     "jackknife": ("xjudge.statistics.raters", "jackknife"),
@@ -180,6 +184,7 @@ _LATER = {
     "nu_mse": ("xjudge.statistics.panel", "nu_mse"),
     "nu_mse_limit": ("xjudge.statistics.panel", "nu_mse_limit"),
     "one_versus_rest": ("xjudge.statistics.bounds", "one_versus_rest"),
+    "pair_meetings": ("xjudge.statistics.answers", "pair_meetings"),
     "participation_ratio": ("xjudge.statistics.panel", "participation_ratio"),
     "pearson": ("xjudge.statistics.scores", "pearson"),
     "percent_agreement": ("xjudge.statistics.raters", "percent_agreement"),
@@ -199,6 +204,7 @@ _LATER = {
     "scott_pi": ("xjudge.statistics.coefficients", "scott_pi"),
     "sharp_allocation": ("xjudge.statistics.bounds", "sharp_allocation"),
     "sharp_bounds": ("xjudge.statistics.bounds", "sharp_bounds"),
+    "shrink": ("xjudge.statistics.shrinkage", "shrink"),
     "spearman": ("xjudge.statistics.scores", "spearman"),
     "specificity": ("xjudge.statistics.coefficients", "specificity"),
     "spectral_identity": ("xjudge.statistics.panel", "spectral_identity"),
@@ -225,6 +231,7 @@ __all__ = [
     "balanced_accuracy",
     "bca_interval",
     "benjamini_yekutieli",
+    "beta_prior",
     "breakdown",
     "brennan_prediger",
     "brennan_prediger_of_counts",
@@ -255,6 +262,7 @@ __all__ = [
     "human_variance",
     "icc",
     "influence",
+    "item_category_counts",
     "item_statistic",
     "item_terms",
     "jackknife",
@@ -278,6 +286,7 @@ __all__ = [
     "nu_mse",
     "nu_mse_limit",
     "one_versus_rest",
+    "pair_meetings",
     "participation_ratio",
     "pearson",
     "percent_agreement",
@@ -297,6 +306,7 @@ __all__ = [
     "scott_pi",
     "sharp_allocation",
     "sharp_bounds",
+    "shrink",
     "spearman",
     "specificity",
     "spectral_identity",
