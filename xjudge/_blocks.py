@@ -237,7 +237,7 @@ class Regroup:
         return pd.DataFrame(out)
 
 
-_TEXT = pd.StringDtype("pyarrow")
+_TEXT = "string[pyarrow]"  # by its name: the dtype itself needs pyarrow where it is made
 
 
 def block_of(parts: Sequence[npt.NDArray[Any]], n_blocks: int) -> npt.NDArray[np.int64]:
