@@ -92,7 +92,8 @@ def compare(
         As in :func:`xjudge.agreement`.
     interval, resample, level, n_resamples, seed
         As in :func:`xjudge.agreement`; ``"auto"`` is the paired delta interval. Resamples are shared by
-        the two judges.
+        the two judges. Where the judges never differ, the interval of the difference bounds what units not
+        seen could do on which one of them alone is wrong.
     compute : bool
         On lazy labels, whether to compute now.
 
@@ -108,6 +109,11 @@ def compare(
     ------
     ProtocolError
         A rater compared with itself; what the scale cannot carry.
+
+    Warns
+    -----
+    UndefinedWarning, IntervalWarning
+        As :func:`xjudge.agreement`.
 
     Notes
     -----

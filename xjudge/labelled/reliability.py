@@ -87,7 +87,8 @@ def reliability(
         Restrict whom ``raters="humans"``, ``"judges"`` and ``"all"`` mean.
     interval : {"auto", "delta", "percentile", "bca", "studentized"} or None
         ``"auto"`` is the delta method; for intraclass correlations F distributions, and percentiles where
-        criteria are pooled.
+        criteria are pooled. Where all labels agree the interval bounds what was not seen
+        (:func:`xjudge.statistics.raters.unseen_units`); of numbers there is none.
     resample : {"items", "clusters", "items+criteria", "criteria", "decisions"}
         The sampling unit, as in :func:`xjudge.agreement`; ``"decisions"`` takes every unit as independent.
     level, n_resamples, seed
@@ -115,6 +116,15 @@ def reliability(
         categories that have none.
     OverlapError
         No rater of the kind that was asked for.
+    StructureError
+        Counts or crowds together with coefficients that tell raters apart; counts that are no counts.
+
+    Warns
+    -----
+    UndefinedWarning
+        Values that are NaN, with their reasons.
+    IntervalWarning
+        Intervals that may miss their level, as in :func:`xjudge.agreement`.
 
     Notes
     -----
