@@ -134,6 +134,24 @@ def test_subpanel_quantities_are_those_of_the_panel() -> None:
         panel.subpanel_quantities(gram, member[:, :5])
 
 
+def test_a_judge_more_is_the_panel_with_the_judge() -> None:
+    rng = np.random.default_rng(3)
+    residual = rng.normal(size=(2, 6, 9))
+    residual[1, 4] = 0.0  # a judge without energy on the second set of items
+    gram = residual @ residual.swapaxes(-1, -2)
+    member = panel.draw_subpanels(6, 3, 40)
+    grown = panel.grown_quantities(gram, member)
+    for judge in range(6):
+        with_judge = member.copy()
+        with_judge[:, judge] = True
+        right = panel.subpanel_quantities(gram, with_judge)
+        absent = ~member[:, judge]
+        for name in ("participation_ratio", "distributional_error", "mean_energy"):
+            ours, theirs = getattr(grown, name)[:, absent, judge], getattr(right, name)[:, absent]
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert grown.size.tolist() == [[4]] * len(member)
+
+
 def test_subpanels_with_a_still_member_are_undefined() -> None:
     gram = np.diag([1.0, 0.0, 1.0])
     found = panel.subpanel_quantities(gram, [[True, False, True], [True, True, False], [False, False, False]])

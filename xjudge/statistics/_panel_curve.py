@@ -8,7 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import ProtocolError, Reason, StructureError
-from xjudge.statistics._panel_draws import SubpanelQuantities, draw_subpanels, subpanel_quantities
+from xjudge.statistics._panel_draws import (
+    SubpanelQuantities,
+    draw_subpanels,
+    grown_quantities,
+    subpanel_quantities,
+)
 from xjudge.statistics._panel_effective import EffectiveSize, effective_size
 from xjudge.statistics._panel_inputs import Flags, Floats
 from xjudge.statistics._panel_residuals import PanelSums, combine_sums, gram_of, subpanel_sums
@@ -221,19 +226,13 @@ def addition_conflicts(
 
 def _direction(gram: Floats, member: Flags, min_change: float) -> Integers:
     """1 where adding a judge raises PR and error, -1 where it lowers both, else 0; (p, N)."""
-    old = subpanel_quantities(gram, member)
-    direction = np.zeros(member.shape, dtype=np.int64)
-    for judge in range(member.shape[1]):
-        grown = member.copy()
-        grown[:, judge] = True
-        new = subpanel_quantities(gram, grown)
-        ratio = new.participation_ratio - old.participation_ratio
-        error = new.distributional_error - old.distributional_error
-        enough = (np.abs(ratio) > 1e-10) & (np.abs(ratio) >= min_change * old.participation_ratio)
-        enough &= (np.abs(error) > 1e-12) & (np.abs(error) >= min_change * old.distributional_error)
-        conflict = enough & (np.sign(ratio) == np.sign(error)) & ~member[:, judge]
-        direction[conflict, judge] = np.sign(ratio[conflict]).astype(np.int64)
-    return direction
+    old, new = subpanel_quantities(gram, member), grown_quantities(gram, member)
+    before, wrong = old.participation_ratio[:, None], old.distributional_error[:, None]
+    ratio, error = new.participation_ratio - before, new.distributional_error - wrong
+    enough = (np.abs(ratio) > 1e-10) & (np.abs(ratio) >= min_change * before)
+    enough &= (np.abs(error) > 1e-12) & (np.abs(error) >= min_change * wrong)
+    conflict = enough & (np.sign(ratio) == np.sign(error)) & ~member
+    return np.where(conflict, np.sign(ratio), 0.0).astype(np.int64)
 
 
 def leave_one_member_out(sums: PanelSums) -> EffectiveSize:

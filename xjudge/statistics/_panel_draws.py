@@ -15,7 +15,14 @@ from xjudge.statistics._panel_inputs import Flags, Floats
 from xjudge.statistics._panel_score import Integers
 from xjudge.statistics._panel_size import ROUNDING, normalised_gram
 
-__all__ = ["SearchedPanels", "SubpanelQuantities", "draw_subpanels", "search_sizes", "subpanel_quantities"]
+__all__ = [
+    "SearchedPanels",
+    "SubpanelQuantities",
+    "draw_subpanels",
+    "grown_quantities",
+    "search_sizes",
+    "subpanel_quantities",
+]
 
 DESIGNS = ("random", "balanced", "one_per_family")
 
@@ -49,19 +56,59 @@ def subpanel_quantities(gram: npt.ArrayLike, member: npt.ArrayLike) -> SubpanelQ
     >>> subpanel_quantities([[1.0, 0.5], [0.5, 1.0]], [[True, True]]).participation_ratio
     array([1.6])
     """
+    parts = _parts(gram, member)
+    return _quantities(
+        parts.flags.sum(1),
+        _pair_sums(parts.squares, parts.flags),
+        _pair_sums(parts.gram, parts.flags),
+        np.diagonal(parts.gram, axis1=-2, axis2=-1) @ parts.flags.T,
+        parts.still.astype(np.float64) @ parts.flags.T > 0,
+    )
+
+
+def grown_quantities(gram: npt.ArrayLike, member: npt.ArrayLike) -> SubpanelQuantities:
+    """Quantities of subpanels with one judge more, for every judge: each (..., p, N), ``size`` (p, 1).
+
+    What they are for a judge who is a member already means nothing. Cost ``p N^2`` for each Gram matrix, as
+    without the judge: the sums over pairs grow by the judge's row.
+    """
+    parts = _parts(gram, member)
+    grown = []
+    for matrix in (parts.squares, parts.gram):
+        row, own = parts.flags @ matrix, np.diagonal(matrix, axis1=-2, axis2=-1)
+        grown.append((row * parts.flags).sum(-1)[..., None] + 2.0 * row + own[..., None, :])
+    energy = np.diagonal(parts.gram, axis1=-2, axis2=-1)
+    undefined = (parts.still.astype(np.float64) @ parts.flags.T > 0)[..., None] | parts.still[..., None, :]
+    total = (energy @ parts.flags.T)[..., None] + energy[..., None, :]
+    return _quantities(parts.flags.sum(1)[:, None] + 1.0, grown[0], grown[1], total, undefined)
+
+
+class _Parts(NamedTuple):
+    """Flags of members (p, N), the Gram matrix, squared correlations, and judges without energy (..., N)."""
+
+    flags: Floats
+    gram: Floats
+    squares: Floats
+    still: Flags
+
+
+def _parts(gram: npt.ArrayLike, member: npt.ArrayLike) -> _Parts:
     K = np.asarray(gram, dtype=np.float64)
     flags = np.asarray(member, dtype=np.float64)
     if flags.ndim != 2 or K.shape[-2:] != (flags.shape[1], flags.shape[1]):
         raise StructureError(f"Subpanels of shape {flags.shape} do not fit a Gram matrix of shape {K.shape}.")
     squares = normalised_gram(K) ** 2
-    still = np.isnan(squares).all(-1)
-    size = flags.sum(1)
-    energies = np.diagonal(K, axis1=-2, axis2=-1) @ flags.T
-    total = _pair_sums(np.nan_to_num(squares), flags)
-    undefined = (still.astype(np.float64) @ flags.T > 0) | (size == 0)
-    ratio = np.divide(size**2, total, out=np.full(total.shape, np.nan), where=~undefined)
-    error = np.divide(_pair_sums(K, flags), size**2, out=np.full(total.shape, np.nan), where=size > 0)
-    energy = np.divide(energies, size, out=np.full(total.shape, np.nan), where=size > 0)
+    return _Parts(flags, K, np.nan_to_num(squares), np.asarray(np.isnan(squares).all(-1)))
+
+
+def _quantities(
+    size: Floats, squares: Floats, gram: Floats, energies: Floats, undefined: Flags
+) -> SubpanelQuantities:
+    """Quantities from sums over the pairs, and over the members, of each panel."""
+    some = np.broadcast_to(size > 0, squares.shape)
+    ratio = np.divide(size**2, squares, out=np.full(squares.shape, np.nan), where=some & ~undefined)
+    error = np.divide(gram, size**2, out=np.full(squares.shape, np.nan), where=some)
+    energy = np.divide(energies, size, out=np.full(squares.shape, np.nan), where=some)
     return SubpanelQuantities(
         size.astype(np.int64), ratio, np.where(error <= ROUNDING * energy, 0.0, error), energy
     )

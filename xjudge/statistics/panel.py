@@ -64,6 +64,7 @@ from xjudge.statistics._panel_draws import (
     SearchedPanels,
     SubpanelQuantities,
     draw_subpanels,
+    grown_quantities,
     search_sizes,
     subpanel_quantities,
 )
@@ -180,6 +181,7 @@ __all__ = [
     "expected_all_wrong",
     "finite_n_delta",
     "gold_mode",
+    "grown_quantities",
     "human_distribution",
     "human_variance",
     "influence_products",
