@@ -156,7 +156,7 @@ def presentation_effects(
     # In the sum over ordered pairs the judge occurs twice: as row and as column.
     change = 2.0 * (observed - own) / pairs if k > 1 else np.full(k, np.nan)
     # Without a flip the two sums differ in the order of summation only.
-    change = np.where(counts.flips == 0, 0.0 * change, change)
+    change = np.where(counts.flips == 0, 0.0 * change + 0.0, change)
     draws = np.full((k, n_replicates), np.nan)
     for judge in range(k if n and k > 1 else 0):
         generator = np.random.default_rng(None if seed is None else (seed, judge))
