@@ -346,6 +346,14 @@ def test_weights_that_nothing_takes_are_an_error(choice: dict[str, Any]) -> None
     assert "kappa" in quiet(xj.agreement, IDLE, statistic=["accuracy", "kappa"], **choice)
 
 
+def test_costs_by_name_are_for_agreement() -> None:
+    costs = {"one": 1 - np.eye(3)}
+    with pytest.raises(xj.ProtocolError, match="one name or matrix"):
+        xj.compare(IDLE, "j1", "j2", statistic="kappa", costs=costs)
+    with pytest.raises(xj.ProtocolError, match="one name or matrix"):
+        xj.rank(IDLE, statistic="kappa", costs=costs)
+
+
 # ------------------------------------------------------------------------------------ the rule and the study
 
 

@@ -52,14 +52,18 @@ def sampling_attrs(sampling: Sampling, names: Sequence[str], law: str = "multino
 
 def matrix_of(weights: Any, costs: Any, plan: Plan) -> Floats | None:
     """Agreement weights of one protocol; none are taken where its scale has numbers instead of categories."""
-    if plan.scores is None:
-        return agreement_weights(weights, costs, plan.scale, plan.outcomes)
-    if weights is not None or costs is not None:
+    if plan.scores is not None and (weights is not None or costs is not None):
         raise ProtocolError(
             f"`weights` and `costs` are of categories, and under {plan.resolved.protocol!r} the scale is "
             f"{plan.scale!r}."
         )
-    return None
+    if isinstance(costs, Mapping):
+        raise ProtocolError(
+            "Costs by name make a dim `costs` in `agreement` and `sweep`; here `costs` is one name or matrix."
+        )
+    if plan.scores is not None:
+        return None
+    return agreement_weights(weights, costs, plan.scale, plan.outcomes)
 
 
 def check_weights(names: Sequence[str], weights: Any, costs: Any) -> None:
