@@ -1,6 +1,6 @@
 """Identification ranges against plain enumeration of every completion, at scale.
 
-    python benchmarks/bounds_exhaustive.py [binary tables] [tables of three categories] [panels] [seed]
+    python benchmarks/bounds_exhaustive.py [binary tables] [three categories] [panels] [votes] [seed]
 
 Random tables (many cells 0) and small panels are completed in every way; the statistics are evaluated on
 every completion, and both ends are compared. The enumeration shares no code with the library. Prints the
@@ -244,9 +244,50 @@ def ordinal_alpha(done):
     return rater_values(done[None], (rank[:, None] - rank) ** 2, "alpha", "pooled")
 
 
-def main(n_binary=20_000, n_categories=2_000, n_panels=1_000, seed=0):
+def vote_options(kind):
+    """Cells of (n00, n01, n10, n11) that a case may come to; ``None`` where it leaves the table."""
+    bits, said = divmod(kind, 3)
+    cells = [2 * a + b for a in (0, 1) if bits & (1, 2)[a] for b in ((0, 1) if said == 2 else (said,))]
+    return [*cells, None] if bits & 4 else cells
+
+
+def reached_by_votes(kinds):
+    """Every table that the cases of each kind may come to, one case after the other."""
+    tables = np.zeros((1, 4), dtype=np.int64)
+    for kind in np.flatnonzero(kinds):
+        steps = np.array(
+            [np.eye(4, dtype=np.int64)[c] if c is not None else [0] * 4 for c in vote_options(kind)]
+        )
+        for _ in range(kinds[kind]):
+            tables = np.unique((tables[:, None] + steps).reshape(-1, 4), axis=0)
+    return tables
+
+
+def votes(n_tables, rng):
+    kinds = np.zeros((n_tables, bounds.VOTE_KINDS), dtype=np.int64)
+    possible = np.array([k for k in range(3, bounds.VOTE_KINDS) if k // 3 != 4])  # only leaving is no case
+    for row in kinds:
+        some = rng.choice(possible, size=rng.integers(1, 8), replace=False)
+        row[some] = rng.integers(1, 5, len(some))
+    found = {name: bounds.vote_bounds(kinds, name) for name in STATISTICS}
+    wrong, n_completions, spent = dict.fromkeys(STATISTICS, 0), 0, time.process_time()
+    for i, row in enumerate(kinds):
+        every = reached_by_votes(row)
+        n_completions += len(every)
+        for name, value in values(every.T.astype(float)).items():
+            one = bounds.Range(*(part[i] for part in found[name]))
+            wrong[name] += not matches(one, value[~np.isnan(value)])
+    spent = time.process_time() - spent
+    print(f"votes: {n_tables} tables, {n_completions} distinct completions, {spent:.0f} s")
+    for name in STATISTICS:
+        print(f"  {name:20s} mismatches {wrong[name]:5d}")
+    return sum(wrong.values())
+
+
+def main(n_binary=20_000, n_categories=2_000, n_panels=1_000, n_votes=5_000, seed=0):
     rng = np.random.default_rng(seed)
-    return binary(n_binary, rng) + categories(n_categories, rng) + panels(n_panels, rng)
+    small = binary(n_binary, rng) + categories(n_categories, rng)
+    return small + panels(n_panels, rng) + votes(n_votes, rng)
 
 
 if __name__ == "__main__":
