@@ -15,7 +15,18 @@ import numpy.typing as npt
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 
-__all__ = ["PLACE", "Cells", "Checked", "InGroups", "Pack", "Sizes", "Within", "check_order", "ranks"]
+__all__ = [
+    "PLACE",
+    "Cells",
+    "Checked",
+    "InGroups",
+    "Pack",
+    "Sizes",
+    "Within",
+    "check_order",
+    "check_within",
+    "ranks",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -171,6 +182,15 @@ def check_order(item: npt.NDArray[Any]) -> None:
         raise StructureError('The answers are not sorted by item: use `ds.sortby("item_code")`.')
 
 
+def check_within(dim: str, codes: npt.NDArray[Any], low: int, high: int) -> None:
+    """Refuse codes that point outside their table, or outside the part of it that goes from low to high."""
+    if len(codes) and (codes.min() < low or codes.max() >= high):
+        raise StructureError(
+            f"`{dim}_code` points outside the table of ids along `{dim}`: it goes from {codes.min()} to "
+            f"{codes.max()}, and the table from {low} to {high - 1}."
+        )
+
+
 def _check_codes(
     items: tuple[int, int], item: npt.NDArray[Any], others: dict[str, tuple[npt.NDArray[Any], int]]
 ) -> None:
@@ -180,11 +200,7 @@ def _check_codes(
         "item": (item, *items),
         **{dim: (codes, 0, size) for dim, (codes, size) in others.items()},
     }.items():
-        if len(codes) and (codes.min() < low or codes.max() >= high):
-            raise StructureError(
-                f"`{dim}_code` points outside the table of ids along `{dim}`: it goes from {codes.min()} to "
-                f"{codes.max()}, and the table from {low} to {high - 1}."
-            )
+        check_within(dim, codes, low, high)
 
 
 def _check_distinct(at: Ints, item: npt.NDArray[Any], rater: npt.NDArray[Any]) -> None:

@@ -14,6 +14,7 @@ import xarray as xr
 
 from xjudge._ids import DIMS
 from xjudge._lazy_frames import frame_of
+from xjudge._sparse import answer_problems, check_within
 from xjudge.codes import MISSING, OUTCOMES, to_codes
 from xjudge.errors import StructureError, VocabularyError, listing
 from xjudge.lazy import materialise
@@ -89,6 +90,8 @@ def to_long(ds: xr.Dataset | xr.DataArray, *, missing: bool = False, lazy: bool 
         )
     scale = Scale.from_attrs(data["label"].attrs)
     sparse = "answer" in data["label"].dims
+    if sparse and (problems := answer_problems(data)):
+        raise StructureError(" ".join(problems))
     if sparse and missing:
         raise StructureError(
             "The sparse layout lists what was asked alone; `missing=True` needs the dense one."
@@ -232,6 +235,8 @@ def _sparse_rows(
 ) -> tuple[npt.NDArray[np.signedinteger], Positions]:
     dims = [dim for dim in DIMS if f"{dim}_code" in variables]
     positions = {dim: variables[f"{dim}_code"].values.astype(np.intp) for dim in dims}
+    for dim, at in positions.items():
+        check_within(dim, at, 0, variables[dim].size if dim in variables else int(at.max(initial=-1)) + 1)
     return to_codes(variables["label"].values), positions
 
 

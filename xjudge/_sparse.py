@@ -17,7 +17,18 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge._answer_blocks import PLACE, Cells, Checked, InGroups, Pack, Sizes, Within, check_order, ranks
+from xjudge._answer_blocks import (
+    PLACE,
+    Cells,
+    Checked,
+    InGroups,
+    Pack,
+    Sizes,
+    Within,
+    check_order,
+    check_within,
+    ranks,
+)
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError
 from xjudge.lazy import (
@@ -29,7 +40,7 @@ from xjudge.lazy import (
     whole_items,
 )
 
-__all__ = ["DIMS", "FEW_RATERS", "Answers", "answer_problems", "code_attrs", "ranks"]
+__all__ = ["DIMS", "FEW_RATERS", "Answers", "answer_problems", "check_within", "code_attrs", "ranks"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -207,7 +218,9 @@ class Answers:
             if name in self.data.variables and self.data.variables[name].dims[:1] == ("answer",)
         }
         if n_places:
-            data = data.drop_vars("rater").assign_coords(_names_of(self.data, taken, len(own), role))
+            data = data.drop_vars("rater", errors="ignore").assign_coords(
+                _names_of(self.data, taken, len(own), role)
+            )
         return data.assign(variables), n_places
 
     def _packed(self, name: Any, pack: Pack, *, held: bool) -> xr.Variable:
