@@ -199,20 +199,20 @@ def _place(side: Any, columns: Any, cell: int, start: int, rows: Any, out: Any) 
 def _pack(rows: Any, codes: Any, n_items: int, planes: Any, counts: Any) -> None:
     """Bit planes (column, code, word) of items from the addresses of rows, and how many bits they have."""
     whole = n_items // _WORD
+    used = (n_items + _WORD - 1) // _WORD
     for i in range(len(rows)):
         for x in range(len(codes)):
-            total = 0
             for word in range(whole):
-                bits = _equal(rows[i] + _WORD * word, codes[x])
-                planes[i, x, word] = bits
-                total += _ones(bits)
-            if _WORD * whole < n_items:
+                planes[i, x, word] = _equal(rows[i] + _WORD * word, codes[x])
+            if whole < used:
                 bits = np.uint64(0)
                 for k in range(_WORD * whole, n_items):
                     same = _label(rows[i] + k) == codes[x]
                     bits |= np.uint64(same) << np.uint64(k - _WORD * whole)
                 planes[i, x, whole] = bits
-                total += _ones(bits)
+            total = 0
+            for word in range(used):
+                total += _ones(planes[i, x, word])
             counts[i, x] += total
 
 
