@@ -496,10 +496,10 @@ def absent(monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "numba" else find_spec(name)
     )
-    _kernels._numba_present.cache_clear()
+    _kernels._loaded.cache_clear()
     yield
     monkeypatch.undo()
-    _kernels._numba_present.cache_clear()
+    _kernels._loaded.cache_clear()
 
 
 def test_numba_is_not_needed(absent):
@@ -507,6 +507,25 @@ def test_numba_is_not_needed(absent):
     assert _kernels.compiled(1 << 40) is None
     same(pair_tables(columns)[..., 0, 1], pair_tables(columns)[..., 1, 0].swapaxes(1, 2))
     assert column_counts(columns).sum() == columns.codes.size
+
+
+@pytest.mark.parametrize("error", [ImportError, RuntimeError])
+def test_a_numba_that_does_not_load_is_not_needed(monkeypatch, error):
+    """One for another version of numpy, or with nowhere to keep what it compiles."""
+
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "xjudge.statistics._fast":
+                raise error("cannot load")
+
+    monkeypatch.delitem(sys.modules, "xjudge.statistics._fast", raising=False)
+    monkeypatch.delattr("xjudge.statistics._fast", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    _kernels._loaded.cache_clear()
+    try:
+        assert _kernels.compiled(1 << 40) is None
+    finally:
+        _kernels._loaded.cache_clear()
 
 
 def test_few_labels_do_not_load_numba(monkeypatch):

@@ -44,16 +44,18 @@ class Side(NamedTuple):
 
 def compiled(n_labels: int) -> ModuleType | None:
     """Compiled kernels, where numba is present and so many labels are worth it; otherwise ``None``."""
-    if n_labels < (_FEW_ONCE_LOADED if _COMPILED in sys.modules else _FEW) or not _numba_present():
-        return None
-    from xjudge.statistics import _fast
-
-    return _fast
+    return None if n_labels < (_FEW_ONCE_LOADED if _COMPILED in sys.modules else _FEW) else _loaded()
 
 
 @cache
-def _numba_present() -> bool:
-    return importlib.util.find_spec("numba") is not None
+def _loaded() -> ModuleType | None:
+    if importlib.util.find_spec("numba") is None:
+        return None
+    try:
+        from xjudge.statistics import _fast
+    except (ImportError, RuntimeError):  # a numba for another numpy, or no folder for what it compiles
+        return None
+    return _fast
 
 
 def side_of(codes: npt.NDArray[np.integer], chosen: Sequence[int] | None = None) -> Side | None:
