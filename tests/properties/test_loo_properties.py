@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from xjudge._simulation_masks import Masks
 from xjudge.statistics.loo import (
     accept_probability,
     add_counts,
@@ -263,3 +264,34 @@ def test_strata_of_a_census_are_nothing(panel: Any, parts: int) -> None:
     np.testing.assert_allclose(found.margin, plain.margin, atol=1e-12)
     np.testing.assert_array_equal(found.win, plain.win)
     assert (found.se[found.n_items > 1] == 0).all()
+
+
+# ----------------------------------------------------------------------------------------------- drawn items
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(2, 5),
+    st.floats(0, 1),
+    st.sampled_from(["random", "shared", "strat"]),
+    st.integers(1, 20),
+    st.integers(0, 5),
+)
+def test_masks_have_the_size_asked_for_whatever_the_block(
+    n: int, K: int, share: float, design: str, parts: int, seed: int
+) -> None:
+    """Exactly round(share n) items per further human, from strata in proportion; the first keeps all."""
+    strata = np.arange(n) % parts if design == "strat" else None
+    masks = Masks(n, tuple(range(K)), K + 1, share, design, "exact", strata, 2, seed)
+    kept = masks(np.arange(n))
+    assert kept.shape == (n, K + 1, 2)
+    assert kept[:, 0].all()
+    assert kept[:, K].all()
+    assert (kept[:, 1:K].sum(axis=0) == round(share * n)).all()
+    if design != "random":
+        assert (kept[:, 1:K] == kept[:, 1:2]).all()
+    if strata is not None:
+        sizes = np.bincount(strata)
+        drawn = np.stack([np.bincount(strata, weights=kept[:, 1, t], minlength=len(sizes)) for t in range(2)])
+        assert (np.abs(drawn - round(share * n) * sizes / n) < 1).all()
+    np.testing.assert_array_equal(masks(np.arange(n // 2, n)), kept[n // 2 :])
