@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from xjudge.codes import MISSING, N_OUTCOMES, n_raw, translate
 from xjudge.statistics._answer_pairs import counted, pair_blocks, pair_meetings
-from xjudge.statistics.counts import Block, Count, Options, Request
+from xjudge.statistics.counts import MARGINS, OUTSIDE, Block, Count, Options, Request
 
 __all__ = [
     "MEETINGS",
@@ -58,14 +58,7 @@ def _units(item: npt.NDArray[np.integer[Any]], cell: npt.NDArray[np.integer[Any]
     return np.asarray(np.unique(unit, return_inverse=True)[1], dtype=np.int64)
 
 
-def _add(partials: Sequence[Ints]) -> Ints:
-    total = partials[0].copy()
-    for partial in partials[1:]:
-        total += partial
-    return total
-
-
-def _ascounted(_: Options, partial: Any) -> Any:
+def _as_counted(_: Options, partial: Any) -> Any:
     return partial
 
 
@@ -113,7 +106,7 @@ def _count_raters(options: Options, block: Block) -> Ints:
     return counts.astype(np.int64, copy=False).reshape(n_cells, n_raters, n_places)
 
 
-RATER_COUNTS = Count("labels of each rater", _count_raters, _add, _ascounted)
+RATER_COUNTS = Count("labels of each rater", _count_raters, MARGINS.combine, _as_counted)
 """Counts ``(cell, rater, place)``; see :func:`rater_counts`."""
 
 
@@ -131,15 +124,7 @@ def _count_unknown(options: Options, block: Block) -> Ints:
     return np.column_stack([distinct, counts]).astype(np.int64)
 
 
-def _merge_unknown(partials: Sequence[Ints]) -> Ints:
-    rows = np.concatenate(partials)
-    distinct, where = np.unique(rows[:, :3], axis=0, return_inverse=True)
-    counts = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(counts, where.ravel(), rows[:, 3])
-    return np.column_stack([distinct, counts])
-
-
-UNKNOWN = Count("labels outside the scale", _count_unknown, _merge_unknown, _ascounted, per_slot=False)
+UNKNOWN = Count("labels outside the scale", _count_unknown, OUTSIDE.combine, _as_counted, per_slot=False)
 """Rows (rater, cell, code, count) of codes that are neither a category nor an outcome."""
 
 
@@ -253,7 +238,7 @@ def _merge_meetings(partials: Sequence[Meetings]) -> Meetings:
     return Meetings(*counted(keys, counts), *counted(pair, n_items))
 
 
-MEETINGS = Count("pairs of raters that meet", _count_meetings, _merge_meetings, _ascounted, stacked=False)
+MEETINGS = Count("pairs of raters that meet", _count_meetings, _merge_meetings, _as_counted, stacked=False)
 """A :class:`Meetings`; see :func:`meetings`."""
 
 
@@ -334,7 +319,7 @@ def _summed(place: Ints, weights: Ints, n: int) -> Ints:
     return np.bincount(place, weights=weights, minlength=n).astype(np.int64)
 
 
-REST_TABLES = Count("tables of each rater against the rest", _count_rest, _add, _ascounted)
+REST_TABLES = Count("tables of each rater against the rest", _count_rest, MARGINS.combine, _as_counted)
 """Per (cell, rater) the L x L table, the units in it and the tied votes; see :func:`rest_tables`."""
 
 
