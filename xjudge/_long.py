@@ -24,7 +24,6 @@ from xjudge.view import as_dataset
 __all__ = ["to_long"]
 
 _FIRST: Final = ("role", "identity")
-_TEXT: Final = pd.Series(["text"]).dtype
 _CELLS: Final = 1 << 20
 _CODES: Final = tuple(f"{dim}_code" for dim in DIMS)
 
@@ -266,7 +265,7 @@ def _column(values: npt.NDArray[Any], *, empty_is_null: bool = False) -> pd.Inde
     if empty_is_null:
         listed = [None if value == "" else value for value in listed]
     if all(value is None or isinstance(value, str) for value in listed):
-        return pd.Index(listed, dtype=_TEXT)
+        return pd.Index(listed, dtype=pd.Series(["text"]).dtype)
     return pd.Index(listed, tupleize_cols=False)
 
 

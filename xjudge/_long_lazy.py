@@ -35,17 +35,8 @@ from xjudge._assemble import (
     stacked_prob,
     warn_of,
 )
-from xjudge._blocks import (
-    Lookup,
-    PartitionReader,
-    Reader,
-    Regroup,
-    RegroupedReader,
-    Scatter,
-    Tallied,
-    TallyBlock,
-    block_of,
-)
+from xjudge._block_readers import Lookup, PartitionReader, Regroup, RegroupedReader, block_of
+from xjudge._blocks import Reader, Scatter, Tallied, TallyBlock
 from xjudge._duplicates import Kept, repeat_problem
 from xjudge._from_long import LongColumns, read_long
 from xjudge._ids import Ids

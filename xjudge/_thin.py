@@ -20,11 +20,24 @@ import pandas as pd
 from xjudge._covariates import covariate
 from xjudge._duplicates import all_distinct
 from xjudge._ids import RESERVED
-from xjudge._ingest import NULL, Encoded, Problems, encode, factorized_pairs, plain
+from xjudge._ingest import NULL, Encoded, Problems, factorized_pairs, plain
 from xjudge._labels import UNKNOWN, Declared, Vocabulary
 from xjudge._lazy_frames import concat_frames
 from xjudge._sparse import ranks
-from xjudge.codes import MISSING, OUTCOMES
+from xjudge._telling_rows import (
+    Codes,
+    Rows,
+    as_numbers,
+    changes,
+    contradiction,
+    declared_numbers,
+    encoded_or_none,
+    firsts,
+    missing_labels,
+    not_numbers,
+    of_every_type,
+)
+from xjudge.codes import OUTCOMES
 from xjudge.scale import Scale
 from xjudge.schema import column_names, named_columns
 
@@ -34,9 +47,6 @@ _SHOWN: Final = 4  # rows that a message may show, and one to stand for the othe
 _FEW: Final = 1000
 _MANY: Final = 100_000
 _NUMBERS: Final = ("prob", "confidence")
-
-Codes = npt.NDArray[np.signedinteger]
-Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -173,8 +183,8 @@ class _Look:
         numbers = {name for argument in _NUMBERS for name in self.roles.get(argument, ())}
         read = {name for argument in self.roles if argument not in _NUMBERS for name in self.roles[argument]}
         there = set(self.columns)
-        self.encoded = {name: _encoded(self.columns[name]) for name in read & there}
-        self.numbers = {name: _as_numbers(self.columns[name]) for name in numbers & there}
+        self.encoded = {name: encoded_or_none(self.columns[name]) for name in read & there}
+        self.numbers = {name: as_numbers(self.columns[name]) for name in numbers & there}
         self.dims = {dim: codes for dim in thinner.ids if (codes := self._dim(dim)) is not None}
 
     def _dim(self, dim: str) -> Codes | None:
@@ -214,22 +224,22 @@ class _Look:
         """Rows to keep, the weight of every row, and the rows that keep columns which have no place."""
         keep = np.zeros(len(self.frame), dtype=bool)
         for codes in self.dims.values():
-            keep[_firsts(codes)] = True
+            keep[firsts(codes)] = True
         for name in {name for argument in self.thinner.ids for name in self.roles[argument]}:
             if name in self.columns:
-                keep[_of_every_type(self.columns[name], self.encoded[name])] = True
+                keep[of_every_type(self.columns[name], self.encoded[name])] = True
                 keep[np.flatnonzero(self._null(name))[:_SHOWN]] = True
         for argument in self.thinner.others:
             for name in self.roles[argument]:
                 if name in self.numbers and self.numbers[name] is None:
-                    keep[_not_numbers(self.columns[name])] = True
+                    keep[not_numbers(self.columns[name])] = True
                 elif name in self.encoded and self.encoded[name] is None:
-                    keep[_of_every_type(self.columns[name], None)] = True
+                    keep[of_every_type(self.columns[name], None)] = True
         for argument in ("role", "identity"):
             column = self._only(argument)
             if column is not None:
                 rater = self.dims.get("rater", np.zeros_like(column.codes))
-                keep[_firsts(factorized_pairs(rater, column.codes + 1, len(column.values) + 1)[0])] = True
+                keep[firsts(factorized_pairs(rater, column.codes + 1, len(column.values) + 1)[0])] = True
         chosen, weights = self._labels(weights)
         keep[chosen] = True
         blank = self._covariates(keep)
@@ -245,7 +255,7 @@ class _Look:
             classes, _ = factorized_pairs(classes, status.codes + 1, len(status.values) + 1)
         small = classes.astype(np.int16) if classes.max(initial=0) < 1 << 15 else classes
         order = np.argsort(small, kind="stable")  # of 16 bits, a radix sort
-        starts = _changes(small[order])
+        starts = changes(small[order])
         sizes = np.diff(np.append(starts, len(order)))
         place = np.arange(len(order)) - np.repeat(starts, sizes)
         first = order[place < _SHOWN]
@@ -264,7 +274,7 @@ class _Look:
         apart = np.arange(n + 1)  # the last place is that of nulls
         if label.kind == "number" and n > _FEW and (scale is None or scale.kind == "continuous"):
             values = label.values.astype(np.float64)
-            plain_number = np.isfinite(values) & ~np.isin(values, _declared_numbers(declared))
+            plain_number = np.isfinite(values) & ~np.isin(values, declared_numbers(declared))
             plain_number[:_FEW] = False
             whole = values == np.rint(values)
             if scale is not None or (np.isfinite(values) & ~whole).any():
@@ -290,7 +300,7 @@ class _Look:
             series = self.frame[name].reset_index(drop=True)
             column = None if str(name) in RESERVED else covariate(series)
             if column is None:
-                kept = _of_every_type(series, None)
+                kept = of_every_type(series, None)
                 keep[kept] = True
                 blank[name] = kept
                 continue
@@ -298,17 +308,17 @@ class _Look:
             if column.kind == "text":
                 codes = np.where(np.append(False, column.values == "")[codes], 0, codes)
             along = [self.dims[dim] for dim in self.dims if dim != "replicate"]
-            shown = [_contradiction(ids, codes) for ids in along]
+            shown = [contradiction(ids, codes) for ids in along]
             if along and all(len(rows) for rows in shown):
-                blank[name] = np.unique(np.concatenate([*shown, _of_every_type(series, column)]))
+                blank[name] = np.unique(np.concatenate([*shown, of_every_type(series, column)]))
                 keep[blank[name]] = True
                 continue
-            keep[_of_every_type(series, column)] = True
+            keep[of_every_type(series, column)] = True
             for ids, rows in zip(along, shown, strict=True):
                 if len(rows):
                     keep[rows] = True
                 else:
-                    keep[_firsts(factorized_pairs(ids, codes, len(column.values) + 1)[0])] = True
+                    keep[firsts(factorized_pairs(ids, codes, len(column.values) + 1)[0])] = True
         return blank
 
     # ------------------------------------------------------------------------------------ whole partitions
@@ -336,7 +346,7 @@ class _Look:
         label, status = self._only("label"), self._only("status")
         if label is None:
             return np.ones(len(self.frame), dtype=bool)
-        absent = _missing(label, self.thinner.declared)[label.codes]
+        absent = missing_labels(label, self.thinner.declared)[label.codes]
         if status is not None:
             words = [plain(value) for value in status.values]
             read = np.array([*(word == "answered" for word in words), True])[status.codes]
@@ -363,92 +373,9 @@ class _Look:
 # -------------------------------------------------------------------------------------------------- helpers
 
 
-def _firsts(codes: Codes) -> Rows:
-    """First row of every code, of codes that count up in order of first appearance."""
-    return _changes(np.maximum.accumulate(codes))
-
-
-def _changes(values: npt.NDArray[Any]) -> Rows:
-    """Places of the first value and of every value that is not the one before it."""
-    return np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
-
-
 def most_raters(item: Codes, rater: Codes) -> int:
     """The most raters that one item has."""
     return int(ranks(item, rater)[0].max(initial=-1)) + 1
-
-
-def _encoded(series: pd.Series[Any]) -> Encoded | None:
-    try:
-        return encode(series)
-    except (TypeError, pd.errors.OutOfBoundsDatetime):
-        return None
-
-
-def _of_every_type(series: pd.Series[Any], encoded: Encoded | None) -> Rows:
-    """First and last row of every type of value, and of infinite numbers."""
-    if encoded is None:
-        types = np.array([_hashable_type(type(value)) for value in series], dtype=object)
-        codes = pd.factorize(types)[0]
-    elif encoded.kind in ("mixed", "other"):
-        types = np.array([_hashable_type(type(value)) for value in encoded.values], dtype=object)
-        codes = np.append(pd.factorize(types)[0], NULL)[encoded.codes]
-    elif encoded.values.dtype.kind == "f":
-        codes = np.append(np.isinf(encoded.values).astype(np.int64), NULL)[encoded.codes]
-    else:
-        codes = np.minimum(encoded.codes, 0)
-    ends = []
-    for one in range(int(codes.max(initial=-1)) + 1):
-        is_one = codes == one
-        if is_one.any():
-            ends += [int(np.argmax(is_one)), len(codes) - 1 - int(np.argmax(is_one[::-1]))]
-    return np.array(sorted(set(ends)), dtype=np.intp)
-
-
-def _hashable_type(one: type) -> str:
-    return f"{one.__module__}.{one.__qualname__}"
-
-
-def _as_numbers(series: pd.Series[Any]) -> npt.NDArray[np.float64] | None:
-    try:
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        return None
-
-
-def _not_numbers(series: pd.Series[Any]) -> Rows:
-    """The first row whose value is no number."""
-    for row in range(len(series)):
-        if _as_numbers(series.iloc[row : row + 1]) is None:
-            return np.array([row])
-    return np.array([], dtype=np.intp)
-
-
-def _declared_numbers(declared: Declared) -> list[float]:
-    return [float(value) for kind, value in declared.codes if kind == "number"]
-
-
-def _missing(label: Encoded, declared: Declared) -> npt.NDArray[np.bool_]:
-    """Per distinct label whether it means missing, and then whether a null does."""
-    null = declared.codes.get(("null", None), MISSING) == MISSING
-    missing = {key for key, code in declared.codes.items() if code == MISSING}
-    if not missing or (label.kind == "number" and not {kind for kind, _ in missing} - {"null"}):
-        told = np.zeros(len(label.values), dtype=bool)
-    else:
-        told = np.array([declared.key(value) in missing for value in label.values], dtype=bool)
-    return np.append(told, null)
-
-
-def _contradiction(ids: Codes, codes: Codes) -> Rows:
-    """Two rows of one id with different values, nulls (code 0) aside; none where every id has one value."""
-    there = np.flatnonzero(codes > 0)
-    group, value = ids[there], codes[there]
-    first = np.zeros(int(ids.max(initial=-1)) + 1, dtype=np.intp)
-    first[group[::-1]] = np.arange(len(there))[::-1]
-    differs = np.flatnonzero(value != value[first[group]])
-    if not len(differs):
-        return differs
-    return np.sort(there[[first[group[differs[0]]], differs[0]]])
 
 
 def _blanked(frame: pd.DataFrame, blank: Mapping[Hashable, Rows], chosen: Rows) -> pd.DataFrame:
