@@ -159,8 +159,8 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path: Path) -> None:
 
 def test_workers_with_less_memory_than_the_labels() -> None:
     """A worker that exceeded its limit would be ended by its nanny, and the run with it."""
-    n_items, size = 60_000_000, 250_000
-    limit = 320_000_000
+    n_items, size = 120_000_000, 250_000
+    limit = 600_000_000
     assert limit < n_items * N_RATERS
     positions = da.arange(n_items, chunks=size)
     labels = map_items(repeated, [positions], shape=(N_RATERS,), dtype=np.dtype(np.int8))

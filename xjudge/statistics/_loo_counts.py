@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from xjudge.codes import to_codes
 from xjudge.errors import OverlapError, StructureError
+from xjudge.statistics._loo_merged import merged_counts
 
 __all__ = [
     "LooCounts",
@@ -192,7 +193,8 @@ def loo_counts(humans: npt.ArrayLike, judge: npt.ArrayLike, *, control: bool = F
 
     Notes
     -----
-    One pass over the items: ``K^2`` comparisons per item and judge.
+    One pass over the items. Without criteria, and where label rows are few beside the items, equal items are
+    counted together: one joint count per judge. Otherwise ``K^2`` comparisons per item and judge.
 
     Examples
     --------
@@ -203,6 +205,10 @@ def loo_counts(humans: npt.ArrayLike, judge: npt.ArrayLike, *, control: bool = F
     units, verdicts = units_of(humans, judge)
     n, C, K = units.shape[:3]
     J = verdicts.shape[-1]
+    one = np.ndim(judge) == np.ndim(humans) - 1
+    merged = None if control or C > 1 else merged_counts(units[:, 0], verdicts[:, 0])
+    if merged is not None:
+        return LooCounts(*(field[0] for field in merged)) if one else LooCounts(*merged)
     flat = units.reshape(n * C, K)
     hits, human_hits, overlap = loo_pair_counts(flat[None], verdicts.reshape(n * C, J).T)
     size = 3 * K + 3 if control else 2 * K + 1
@@ -215,7 +221,6 @@ def loo_counts(humans: npt.ArrayLike, judge: npt.ArrayLike, *, control: bool = F
             n_items[j] += np.count_nonzero(vectors[1 + K : 1 + 2 * K], axis=1)
             moments[j] += np.rint(vectors @ vectors.T).astype(np.int64)
     counts = LooCounts(hits, human_hits, overlap, n_items, moments)
-    one = np.ndim(judge) == np.ndim(humans) - 1
     return LooCounts(*(field[0] for field in counts)) if one else counts
 
 
