@@ -252,6 +252,15 @@ def test_every_backend_weighs_alike(backend: Any, count_computes: Any, options: 
     xr.testing.assert_identical(found, quiet(xj.loo_validate, known, **options))
 
 
+def test_weighted_margins_later(count_computes: Any) -> None:
+    full = corpus()
+    known = filled(full, xj.allocate(full, 60, design="neyman", judge="j1")).chunk(item=(100, 7, 193))
+    with count_computes() as computes:
+        later = xj.loo_validate(known, compute=False)
+        assert computes.n == 0
+    xr.testing.assert_identical(later.compute(), quiet(xj.loo_validate, known))
+
+
 def test_a_slice_is_that_slice_alone() -> None:
     full = corpus()
     known = filled(full, xj.allocate(full, 80, design="strat", seed=2))

@@ -285,6 +285,16 @@ def test_models_that_cannot_be_masked(options: dict[str, Any], message: str) -> 
         xj.simulate(**options)
 
 
+@pytest.mark.parametrize("n_humans", [0, 1])
+def test_nobody_to_mask(n_humans: int) -> None:
+    plain = xj.simulate(n_items=30, n_humans=n_humans, overlap=0.5)
+    assert (plain["label"] != -1).all()
+    several = xj.simulate(n_items=30, n_humans=n_humans, overlap=0.5, n_masks=3)
+    assert several["label"].sizes["mask"] == 3
+    for t in range(3):
+        np.testing.assert_array_equal(several["label"].isel(mask=t), plain["label"])
+
+
 def test_an_exact_number_out_of_a_billion_is_refused() -> None:
     with pytest.raises(xj.StructureError, match="Use mask='bernoulli'"):
         _simulation_masks.check_size(10**9, "exact")

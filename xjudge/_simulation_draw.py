@@ -97,8 +97,6 @@ def drawn(model: Model) -> tuple[xr.Dataset, xr.Dataset]:
     ds = _dataset(model, coords, {"label": arrays["label"]})
     known = _dataset(model, coords, {"truth": arrays["truth"], "answer": arrays["answer"]})
     known["difficulty"] = ("item", arrays["difficulty"])
-    if n_humans < 2:
-        return ds, known
     strata = None
     if design.startswith("strat"):
         columns = [0] if design == "strat" else [0, n_humans + model.judge]
