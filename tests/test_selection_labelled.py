@@ -278,6 +278,21 @@ def test_a_criterion_without_items_has_no_panel(ds: xr.Dataset, options: dict[st
         xj.select_panel(data, 3, **options)
 
 
+def test_a_fold_without_items_is_not_measured(ds: xr.Dataset) -> None:
+    """One usable item in the second criterion: a panel, and no held-out item to judge it on."""
+    data = ds.copy()
+    data["label"] = data["label"].copy()
+    data["label"][:, 3, 1] = -1
+    data["label"][50, :, 1] = 0
+    found = quiet(xj.select_panel, data, 3, rule=["D"], folds=3)
+    right = quiet(xj.select_panel, data, 3, rule=["D"])
+    for name in right.data_vars:
+        xr.testing.assert_equal(found[name], right[name])
+    assert found["held_out_accuracy"].isel(criterion=0).notnull().all()
+    assert found["held_out_accuracy"].isel(criterion=1).isnull().all()
+    assert not found["fold_member"].isel(criterion=1).any()
+
+
 def test_units_left_out_are_told(ds: xr.Dataset) -> None:
     with pytest.warns(xj.DroppedWarning, match="9 of 180 units are left out"):
         found = xj.select_panel(ds, 3)

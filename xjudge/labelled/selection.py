@@ -16,6 +16,7 @@ from xjudge.statistics import panel
 
 __all__ = ["select_panel"]
 
+Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 _MEASURED = (
@@ -161,7 +162,7 @@ def select_panel(
 
     def finish(counted: list[Any]) -> dict[str, Any]:
         slots = opened.slots(counted, 1)
-        some = any(_usable(units, options) for tables in slots for units in tables)
+        some = any(_usable(units, options).any() for tables in slots for units in tables)
         if not some and not (later and not len(slots[0][0].judges)):
             raise OverlapError(
                 f"No item has a gold label, a human label and an answer of all {len(opened.judges)} judges; "
@@ -261,17 +262,26 @@ def _example(units: Units, fold: Ints | int | None) -> Units:
     return Units(answers, human, gold, np.ones((n, n_criteria), dtype=bool), shares=True)
 
 
-def _usable(units: Units, options: dict[str, Any]) -> bool:
-    """Whether some unit has gold, a human label and an answer of every judge that is not excluded."""
+def _usable(units: Units, options: dict[str, Any]) -> Flags:
+    """Which items have a unit with gold, a human label and an answer of every judge not excluded."""
     pool = np.delete(units.judges, options["exclude"], axis=2)
     known = ~np.isnan(units.distribution[0]).any(-1)
-    return bool((units.inside & known & (units.gold >= 0) & (pool >= 0).all(-1)).any())
+    return np.asarray((units.inside & known & (units.gold >= 0) & (pool >= 0).all(-1)).any(1))
 
 
 def _chosen(units: Units, k: int, fold: Ints | int | None, options: dict[str, Any]) -> panel.Selection:
-    """The selection on one table; nothing is found where no unit is usable."""
-    if _usable(units, options):
-        return _selected(units, k, fold, options)
+    """The selection on one table; nothing is found where no unit is usable, or on folds without one."""
+    usable = _usable(units, options)
+    if usable.any() and fold is None:
+        return _selected(units, k, None, options)
+    if usable.any() and fold is not None:
+        items = _folds(fold, len(usable), options["seed"])
+        cut = [usable[items == number].any() and usable[items != number].any() for number in np.unique(items)]
+        if len(cut) > 1 and all(cut):
+            return _selected(units, k, fold, options)
+        example = _selected(_example(units, fold), k, _example_fold(fold), options)
+        whole = _selected(units, k, None, options)
+        return whole._replace(held_out=_blank(example.held_out))
     found = _selected(_example(units, fold), k, _example_fold(fold), options)
     nothing = _blank(found)
     guarantee = ("no item that every judge answered",) * len(found.panels)
@@ -295,15 +305,20 @@ def _blank(values: Any) -> Any:
     return 0 if isinstance(values, int) else values
 
 
+def _folds(fold: Ints | int, n_items: int, seed: int) -> Ints:
+    """Number of the fold of each item."""
+    if isinstance(fold, int):
+        return np.random.default_rng(seed).permutation(np.arange(n_items) % fold)
+    return fold
+
+
 def _selected(units: Units, k: int, fold: Ints | int | None, options: dict[str, Any]) -> panel.Selection:
     """The selection on one table; units of one item are in one fold."""
     keep = units.inside
     judges, h, gold, _ = flat_units(units, keep)
     folds = None
     if fold is not None:
-        items = fold
-        if isinstance(items, int):
-            items = np.random.default_rng(options["seed"]).permutation(np.arange(len(keep)) % items)
+        items = _folds(fold, len(keep), options["seed"])
         folds = np.broadcast_to(items[:, None], keep.shape)[keep]
     return panel.select_panel(judges, h, gold, k, folds=folds, **options)
 
