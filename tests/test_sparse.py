@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -274,6 +276,17 @@ def test_numbers_on_a_continuous_scale() -> None:
     for verb in (xj.pair_agreement, xj.rater_agreement):
         with pytest.raises(xj.ProtocolError, match="needs categories"):
             verb(sparse)
+
+
+def test_ranges_of_a_pooled_crowd_are_no_wider(pair: tuple[xr.Dataset, xr.Dataset]) -> None:
+    """Few places an item are completed item by item, where many columns are bounded from outside."""
+    dense, sparse = (quiet(xj.coverage_bounds, ds, reference="pooled", interval=None) for ds in pair)
+    np.testing.assert_allclose(sparse["accuracy"], dense["accuracy"], rtol=1e-12)
+    for found in (sparse["accuracy_range"].values, dense["accuracy_range"].values):
+        assert (found[:, 0] <= sparse["accuracy"].values).all()
+        assert (sparse["accuracy"].values <= found[:, 1]).all()
+    width = [np.ptp(ds["accuracy_range"].values, axis=1) for ds in (sparse, dense)]
+    assert (width[0] < width[1]).all()
 
 
 def test_resampled_intervals_follow_the_same_law(pair: tuple[xr.Dataset, xr.Dataset]) -> None:
@@ -606,6 +619,43 @@ def test_places_that_attributes_promise(pair: tuple[xr.Dataset, xr.Dataset]) -> 
     sparse["item_code"].attrs["raters_per_item"] = 3
     with pytest.raises(xj.StructureError, match="says 3; remove the attribute"):
         xj.reliability(xj.to_sparse(sparse, chunks=100))
+
+
+MEMORY = """
+import warnings
+import numpy as np, xarray as xr, xjudge as xj
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+n_items, n_raters = 200_000, 20_000
+rater = (rng.integers(0, n_raters, (n_items, 1)) + 3_000 * np.arange(5)) % n_raters
+code = lambda values, dim: (("answer",), values.ravel().astype(np.int32), {"instance_dimension": dim})
+label = rng.integers(0, 3, n_items * 6).astype(np.int8)
+ds = xr.Dataset(
+    {"label": ("answer", label, xj.Scale.nominal(list("ABC")).to_attrs())},
+    coords={
+        "item": np.arange(n_items),
+        "rater": np.arange(n_raters + 1),
+        "role": ("rater", ["human"] * n_raters + ["judge"]),
+        "item_code": code(np.repeat(np.arange(n_items), 6), "item"),
+        "rater_code": code(np.column_stack([rater, np.full(n_items, n_raters)]), "rater"),
+    },
+)
+lines = lambda: Path("/proc/self/status").read_text().splitlines()
+resident = lambda: int(next(line for line in lines() if "VmHWM" in line).split()[1])
+start = resident()
+xj.reliability(ds), xj.agreement(ds, reference="pooled"), xj.agreement(ds, reference="majority")
+xj.rates(ds), xj.rater_agreement(ds), xj.validate(ds)
+print((resident() - start) // 1024)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read where Linux keeps it")
+def test_a_crowd_takes_the_memory_of_its_labels() -> None:
+    """1.2 million labels, whose cube has 4e9 cells (3.7 GiB); 100 MB are compiled kernels and imports."""
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 400
 
 
 def test_items_without_answers_at_the_ends() -> None:
