@@ -292,6 +292,20 @@ def quiet_rest(verb: Any, *arguments: Any, **options: Any) -> None:
         verb(*arguments, **options)
 
 
+def test_numbers_are_no_categories() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"item": np.repeat(np.arange(40), 4), "rater": list("abcj") * 40, "label": rng.normal(size=160)}
+    )
+    numbers = xj.from_long(frame, judges=["j"], scale=xj.Scale.continuous())
+    for verb in (xj.loo_validate, xj.alt_test, xj.plan_overlap):
+        with pytest.raises(xj.ProtocolError, match="compares categories, and here the scale is"):
+            verb(numbers)
+    with pytest.raises(xj.ProtocolError, match="compares categories"):
+        xj.allocate(numbers, 5, design="strat")
+    assert xj.allocate(numbers, 5)["assigned"].sum("item").values.tolist() == [40, 5, 5]
+
+
 def test_an_own_score_that_is_no_number(ds: xr.Dataset) -> None:
     with pytest.raises(xj.ProtocolError, match="it gave 'good'"):
         xj.alt_test(ds, score=lambda label, others: "good", protocol=MICRO)

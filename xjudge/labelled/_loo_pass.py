@@ -92,6 +92,7 @@ class Opened:
         by: str | None = None,
         judges: Any = None,
         humans: Any = None,
+        categories: bool = True,
     ) -> None:
         self.view = View.of(data, humans=humans, judges=judges)
         self.protocol = Protocol() if protocol is None else protocol
@@ -107,6 +108,11 @@ class Opened:
         )
         self.counting = Pass(self.view, [resolved], self.sides, by)
         (self.plan,) = self.counting.plans
+        if self.plan.scores is not None and categories:
+            raise ProtocolError(
+                f"`{verb}` compares categories, and here the scale is {self.plan.scale!r}: cut it into "
+                "categories with a `scale_map`."
+            )
         self.by = by
         self.n_strata = 0
         warn_recoded([resolved])

@@ -103,11 +103,12 @@ def allocate(
         raise ProtocolError(f"A pilot gives deviations to design='neyman'; design={design!r} takes none.")
     if target not in ("population", "matrix"):
         raise ProtocolError(f"`target` must be 'population' or 'matrix'; got {target!r}.")
-    opened = Opened(data, "allocate", protocol, judges=None if judge is None else [judge], humans=humans)
+    stratified = design not in ("shared", "random")
+    judges = None if judge is None else [judge]
+    opened = Opened(data, "allocate", protocol, judges=judges, humans=humans, categories=stratified)
     labels, verdicts = _one_label(opened)
     n_items, n_humans = labels.shape
     size = _drawn(n, n_items, target)
-    stratified = design not in ("shared", "random")
     keys = _keys(labels, None if design == "strat" else verdicts)
     deviations = None
     if design == "neyman":
