@@ -117,6 +117,8 @@ def reliability(
     OverlapError
         No rater of the kind that was asked for.
     StructureError
+        Coefficients that tell raters apart, of more than 64 raters in the sparse layout.
+    StructureError
         Counts or crowds together with coefficients that tell raters apart; counts that are no counts.
 
     Warns
