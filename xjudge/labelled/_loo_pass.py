@@ -110,8 +110,8 @@ class Opened:
         (self.plan,) = self.counting.plans
         if self.plan.scores is not None and categories:
             raise ProtocolError(
-                f"`{verb}` compares categories, and here the scale is {self.plan.scale!r}: cut it into "
-                "categories with a `scale_map`."
+                f"`{verb}` compares categories, and here the scale is {self.plan.scale!r}: put the numbers "
+                "into classes and build the dataset on `xj.Scale.ordinal(...)`."
             )
         self.by = by
         self.n_strata = 0
