@@ -53,7 +53,7 @@ DIMS: Final = ("item", "rater", "criterion", "replicate")
 _HELD: Final = 1 << 28
 """Cells of columns and places that are held in memory; above, they are made block by block."""
 _BLOCK: Final = 1 << 24
-_LISTED: Final = 1 << 19
+_LISTED: Final = 1 << 20
 """Answers in memory up to which they are counted at once; more are counted block by block."""
 _LARGEST: Final = 1 << 34
 
