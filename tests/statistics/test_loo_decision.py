@@ -1,6 +1,7 @@
 """Decision probabilities without simulation, verdict rules, and the simulations they stand in for."""
 
 import importlib.util
+import sys
 from itertools import product
 
 import loo_slow as slow
@@ -479,8 +480,13 @@ def test_kernels_are_loaded_once_they_pay(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(_loo_cells._Drawn, "items", 0)
     assert _loo_cells._compiled(1000) is None
     assert _loo_cells._Drawn.items == 1000
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    # a numba that is not there, or does not load
+    monkeypatch.setattr(_loo_cells._Drawn, "absent", False)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "xjudge.statistics._loo_fast", raising=False)
+    monkeypatch.delattr("xjudge.statistics._loo_fast", raising=False)
     assert _loo_cells._compiled(1 << 40) is None
+    assert _loo_cells._Drawn.absent
 
 
 def test_simulation_of_everything_is_the_matrix() -> None:

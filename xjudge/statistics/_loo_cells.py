@@ -7,7 +7,6 @@ their counts are drawn, or items are drawn one by one from a lookup table, which
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from types import ModuleType
 
@@ -261,16 +260,20 @@ class _Drawn:
     """Items drawn so far in this process, and the compiled kernel once there are enough."""
 
     items = 0
+    absent = False
 
 
 def _compiled(n_items: int) -> ModuleType | None:
-    """Compiled draws, where numba is present and worth loading; otherwise ``None``."""
+    """Compiled draws, where numba loads and is worth loading; otherwise ``None``."""
     if _COMPILED not in sys.modules:
         _Drawn.items += n_items
-        if _Drawn.items < _WORTH_COMPILING or importlib.util.find_spec("numba") is None:
+        if _Drawn.items < _WORTH_COMPILING or _Drawn.absent:
             return None
-    from xjudge.statistics import _loo_fast
-
+    try:
+        from xjudge.statistics import _loo_fast
+    except (ImportError, RuntimeError, AttributeError):  # absent, or it does not load
+        _Drawn.absent = True
+        return None
     return _loo_fast
 
 
