@@ -9,10 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from xjudge import statistics
-from xjudge._layouts import to_dense, to_sparse
 from xjudge.accessor import register as _register
 from xjudge.build import (
-    append_to_zarr,
     from_counts,
     from_criteria_wide,
     from_long,
@@ -49,6 +47,8 @@ from xjudge.protocol import (
 from xjudge.scale import Scale
 
 if TYPE_CHECKING:
+    from xjudge._layouts import to_dense, to_sparse
+    from xjudge._stores import append_to_zarr
     from xjudge.labelled.adjust import adjust, prevalence
     from xjudge.labelled.agreement import agreement, sweep, tables
     from xjudge.labelled.bounds import breakdown, coverage_bounds
@@ -79,6 +79,7 @@ _LATER = {
     "agreement": "xjudge.labelled.agreement",
     "allocate": "xjudge.labelled.planning",
     "alt_test": "xjudge.labelled.loo",
+    "append_to_zarr": "xjudge._stores",
     "breakdown": "xjudge.labelled.bounds",
     "cascade": "xjudge.labelled.selective",
     "compare": "xjudge.labelled.compare",
@@ -112,6 +113,8 @@ _LATER = {
     "stability": "xjudge.labelled.stability",
     "sweep": "xjudge.labelled.agreement",
     "tables": "xjudge.labelled.agreement",
+    "to_dense": "xjudge._layouts",
+    "to_sparse": "xjudge._layouts",
     "wrong_decision_rate": "xjudge.labelled.planning",
     "wrong_top_probability": "xjudge.labelled.planning",
 }

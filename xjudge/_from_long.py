@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from xjudge._ingest import Problems
 from xjudge._reading import Reading
 from xjudge._table import Table
-from xjudge._thin import Thinned
+
+if TYPE_CHECKING:
+    from xjudge._thin import Thinned
 
 __all__ = ["LongColumns", "read_long"]
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from xjudge import _layouts, build, outcomes
+from xjudge import build, outcomes
 from xjudge.errors import StructureError
 from xjudge.labelled import _common
 from xjudge.protocol import Protocol
@@ -148,10 +148,10 @@ class DatasetJudge(_NotData):
     stability = _Later("xjudge.labelled.stability")
     pair_agreement = _Later("xjudge.labelled.crowds")
     rater_agreement = _Later("xjudge.labelled.crowds")
-    to_dense = _method(_layouts.to_dense)
-    to_sparse = _method(_layouts.to_sparse)
+    to_dense = _Later("xjudge._layouts")
+    to_sparse = _Later("xjudge._layouts")
     to_long = _method(build.to_long)
-    append_to_zarr = _method(build.append_to_zarr)
+    append_to_zarr = _Later("xjudge._stores")
     join = _method(build.join)
     tidy = _method(_common.tidy)
 

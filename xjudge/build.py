@@ -20,17 +20,14 @@ from xjudge._ingest import Problems, read_frame
 from xjudge._join import HOWS, holds_labels, join_columns, join_datasets, joined_dims, options_from
 from xjudge._lazy_frames import is_lazy_frame
 from xjudge._long import to_long
-from xjudge._long_lazy import from_lazy_long
 from xjudge._reading import Options
 from xjudge._roles import IDENTITIES
 from xjudge._spread import from_spread
-from xjudge._stores import append_to_zarr
 from xjudge.errors import StructureError, listing
 from xjudge.scale import Scale
 from xjudge.view import as_dataset
 
 __all__ = [
-    "append_to_zarr",
     "from_counts",
     "from_criteria_wide",
     "from_long",
@@ -192,6 +189,8 @@ def from_long(
         role, judges, humans, role_names, scale, ca, invalid, missing, normalise, duplicates, layout, identity
     )
     if is_lazy_frame(df):
+        from xjudge._long_lazy import from_lazy_long  # half of the builders' code, which few calls need
+
         return from_lazy_long(df, columns, options, problems)
     return build(read_long(read_frame(df), columns, problems, None), options, problems)
 

@@ -10,14 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge._crowd_rates import CrowdCounts
 from xjudge._sparse import Answers
 from xjudge.codes import MISSING, OUTCOMES, raw_index
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, VocabularyError, listing, warn
 from xjudge.lazy import one_chunk_beside_items, reduce_items, reshape_beside_items
 from xjudge.protocol import Protocol, Resolved
 from xjudge.schema import check_dataset
-from xjudge.statistics.answers import unknown
 from xjudge.statistics.counts import Axes, Request, margins, outside, pairs
 from xjudge.view import View, as_dataset, checked_dataset
 
@@ -238,6 +236,8 @@ def validate(data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     sparse = "label" in ds.variables and "answer" in ds["label"].dims
     check_dataset(checked_dataset(ds) if sparse else ds)
     if sparse:
+        from xjudge.statistics.answers import unknown  # a room for crowds alone
+
         answers = Answers.of(ds)
         view = View.of_crowd(answers)
         request, arrays = unknown(view.scale.n_categories), answers.listed()
@@ -375,6 +375,8 @@ def _rates_of_crowd(
     pooled: bool,
     compute: bool,
 ) -> dict[str, Any]:
+    from xjudge._crowd_rates import CrowdCounts  # a room for crowds alone
+
     population = cases.arrays.get("population")
     counts = CrowdCounts(
         answers,
