@@ -66,6 +66,7 @@ RESULTS: dict[str, Any] = {
     "selective_threshold": lambda ds: quiet(xj.selective_threshold, sure(ds), [0.3, 0.6], by="system"),
     "split_stability": lambda ds: quiet(xj.split_stability, sure(ds), 0.6, n_splits=5),
     "cascade": lambda ds: quiet(xj.cascade, sure(ds), 0.6, order=["j2", "j1"]),
+    "reliability_bounds": lambda ds: quiet(xj.reliability_bounds, ds, statistic=["alpha", "gwet_ac"]),
     "reliability": lambda ds: quiet(xj.reliability, ds, statistic=["alpha", "icc(A,1)"], raters="all"),
     "loo_validate": lambda ds: quiet(xj.loo_validate, ds),
     "alt_test": lambda ds: quiet(xj.alt_test, ds, min_humans=2),

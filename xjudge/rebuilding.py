@@ -45,6 +45,7 @@ _VERBS = {
     "rater_agreement": "xjudge.labelled.crowds",
     "rates": "xjudge.outcomes",
     "reliability": "xjudge.labelled.reliability",
+    "reliability_bounds": "xjudge.labelled.rater_ranges",
     "risk_coverage": "xjudge.labelled.selective",
     "select_panel": "xjudge.labelled.selection",
     "selective_threshold": "xjudge.labelled.selective",
