@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from dask.diagnostics import ProgressBar
 from labels import dataset, random_codes
 
 import xjudge as xj
-from xjudge.errors import StructureError
+from xjudge.errors import DependencyError, StructureError
 
 YES_NO = xj.Scale.binary("no", "yes")
 
@@ -239,6 +240,12 @@ def test_a_zip_and_a_store_of_something_else_are_refused(tmp_path: Path) -> None
     xr.Dataset({"x": ("item", [1])}).to_zarr(tmp_path / "ds.zarr")
     with pytest.raises(StructureError, match="no variable `label`; it has 'x'"):
         xj.append_to_zarr(built(0, 3), tmp_path / "ds.zarr")
+
+
+def test_without_zarr_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(DependencyError, match=r'pip install "xjudge\[io\]"'):
+        xj.append_to_zarr(built(0, 4), tmp_path / "labels.zarr")
 
 
 def test_longer_texts_than_the_store_was_made_for_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from xjudge.errors import StructureError, listing
+from xjudge.errors import DependencyError, StructureError, listing
 from xjudge.lazy import is_lazy, materialise
 from xjudge.scale import Scale
 from xjudge.view import checked_dataset
@@ -56,6 +57,8 @@ def append_to_zarr(
         The store and the dataset differ in scale, raters, criteria, roles or any other coordinate beside
         the items, in their variables, dtypes or dims, or an item stands in both; the sparse layout; a zip
         file, whose members cannot be written again. Nothing is written then.
+    DependencyError
+        Without zarr.
 
     Notes
     -----
@@ -87,6 +90,8 @@ def append_to_zarr(
             "Nothing is appended to a zip file, whose members cannot be written again: append to a folder, "
             "and zip it afterwards."
         )
+    if importlib.util.find_spec("zarr") is None:
+        raise DependencyError('A zarr store is written by zarr, which is not there: `pip install "xjudge[io]"`.')
     data = _names_in_memory(data)
     where: dict[str, Any] = {"group": group, "storage_options": storage_options}
     with _zarr_quiet():
