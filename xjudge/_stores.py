@@ -91,7 +91,9 @@ def append_to_zarr(
             "and zip it afterwards."
         )
     if importlib.util.find_spec("zarr") is None:
-        raise DependencyError('A zarr store is written by zarr, which is not there: `pip install "xjudge[io]"`.')
+        raise DependencyError(
+            'A zarr store is written by zarr, which is not there: `pip install "xjudge[io]"`.'
+        )
     data = _names_in_memory(data)
     where: dict[str, Any] = {"group": group, "storage_options": storage_options}
     with _zarr_quiet():
