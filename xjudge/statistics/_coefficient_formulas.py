@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import Reason, StructureError
+from xjudge.statistics._margins import along_last, column_sums, row_sums, table_sums
 
 __all__ = ["COEFFICIENTS", "Coefficient", "Evaluated", "checked_table"]
 
@@ -91,6 +92,10 @@ def _reasons(*pairs: tuple[npt.NDArray[np.bool_], Reason]) -> Codes:
     return out
 
 
+def _categories_used(margin: Float) -> Float:
+    return along_last((margin > 0).astype(np.float64))
+
+
 def _empty(total: Float) -> tuple[npt.NDArray[np.bool_], Reason]:
     return total == 0, Reason.NO_JOINT_ANSWERS
 
@@ -126,10 +131,10 @@ def _corrected(observed: Float, expected: Float, reason: Codes) -> Evaluated:
 
 
 def _kappa(table: Float, weights: Float | None) -> Evaluated:
-    row, column, total = table.sum(-1), table.sum(-2), table.sum((-2, -1))
+    row, column, total = row_sums(table), column_sums(table), table_sums(table)
     distance = _disagreement(table, weights)
-    expected = ((row @ distance) * column).sum(-1)
-    one = ((row + column) > 0).sum(-1) < 2
+    expected = along_last((row @ distance) * column)
+    one = _categories_used(row + column) < 2
     reason = _reasons(
         _empty(total),
         (one, Reason.ONE_CATEGORY),
@@ -145,9 +150,9 @@ def _scott_pi(table: Float, weights: Float | None) -> Evaluated:
 
 def _gwet_ac1(table: Float, weights: Float | None) -> Evaluated:
     n_categories = table.shape[-1]
-    total = table.sum((-2, -1))
-    pooled = table.sum(-1) + table.sum(-2)  # 2 N pibar
-    spread = (pooled * (2 * total[..., None] - pooled)).sum(-1)
+    total = table_sums(table)
+    pooled = row_sums(table) + column_sums(table)  # 2 N pibar
+    spread = along_last(pooled * (2 * total[..., None] - pooled))
     distance = _disagreement(table, weights)
     pairs = n_categories * (n_categories - 1)
     agreement = n_categories**2 - distance.sum()  # T_w
@@ -158,7 +163,7 @@ def _gwet_ac1(table: Float, weights: Float | None) -> Evaluated:
 
 
 def _brennan_prediger(table: Float, weights: Float | None) -> Evaluated:
-    total = table.sum((-2, -1))
+    total = table_sums(table)
     distance = _disagreement(table, weights)
     observed = table.shape[-1] ** 2 * _apart(table, distance)
     return _corrected(observed, distance.sum() * total, _fixed_reasons(total, distance))
@@ -170,11 +175,10 @@ def _fixed_reasons(total: Float, distance: Float) -> Codes:
     return _reasons(_empty(total), (np.broadcast_to(not distance.any(), total.shape), why))
 
 
-def _constant(table: Float) -> tuple[tuple[npt.NDArray[np.bool_], Reason], ...]:
-    reference = (table.sum(-1) > 0).sum(-1) < 2
-    rater = (table.sum(-2) > 0).sum(-1) < 2
+def _constant(row: Float, column: Float) -> tuple[tuple[npt.NDArray[np.bool_], Reason], ...]:
+    reference, rater = _categories_used(row) < 2, _categories_used(column) < 2
     return (
-        _empty(table.sum((-2, -1))),
+        _empty(along_last(row)),
         (reference & rater, Reason.CONSTANT_BOTH),
         (reference, Reason.CONSTANT_REFERENCE),
         (rater, Reason.CONSTANT_RATER),
@@ -182,15 +186,19 @@ def _constant(table: Float) -> tuple[tuple[npt.NDArray[np.bool_], Reason], ...]:
 
 
 def _mcc(table: Float, _: Float | None) -> Evaluated:
-    row, column = table.sum(-1), table.sum(-2)
-    others = _others(table)
-    hits = np.diagonal(table, axis1=-2, axis2=-1)
-    # one category against the rest, summed over categories: sum (TP TN - FP FN) = N sum n_aa - sum n_a. n_.a
-    true_negative = np.diagonal(others @ table @ others, axis1=-2, axis2=-1)
-    false_negative, false_positive = (table * others).sum(-1), (table * others).sum(-2)
-    numerator = (hits * true_negative - false_positive * false_negative).sum(-1)
-    one, other = ((row @ others) * row).sum(-1), ((column @ others) * column).sum(-1)
-    evaluated = _ratio(numerator, _geometric_mean(one, other), _reasons(*_constant(table)))
+    row, column = row_sums(table), column_sums(table)
+    if table.shape[-1] == 2:
+        numerator = table[..., 0, 0] * table[..., 1, 1] - table[..., 0, 1] * table[..., 1, 0]
+        one, other = row[..., 0] * row[..., 1], column[..., 0] * column[..., 1]
+    else:
+        others = _others(table)
+        hits = np.diagonal(table, axis1=-2, axis2=-1)
+        # one category against the rest, summed over categories: sum (TP TN - FP FN) = N sum n_aa - sum n_a. n_.a
+        true_negative = np.diagonal(others @ table @ others, axis1=-2, axis2=-1)
+        false_negative, false_positive = row_sums(table * others), column_sums(table * others)
+        numerator = along_last(hits * true_negative - false_positive * false_negative)
+        one, other = along_last((row @ others) * row), along_last((column @ others) * column)
+    evaluated = _ratio(numerator, _geometric_mean(one, other), _reasons(*_constant(row, column)))
     return Evaluated(np.clip(evaluated.value, -1.0, 1.0), evaluated.reason)  # but for rounding it is inside
 
 
@@ -202,29 +210,29 @@ def _geometric_mean(one: Float, other: Float) -> Float:
 def _f1(table: Float, _: Float | None) -> Evaluated:
     twice = 2 * table[..., 1, 1]
     denominator = twice + table[..., 0, 1] + table[..., 1, 0]
-    total = table.sum((-2, -1))
+    total = table_sums(table)
     return _ratio(twice, denominator, _reasons(_empty(total), (denominator == 0, Reason.NO_POSITIVE_EITHER)))
 
 
 def _share_of(line: Float, place: int, total: Float, reason: Reason) -> Evaluated:
-    denominator = line.sum(-1)
+    denominator = along_last(line)
     return _ratio(line[..., place], denominator, _reasons(_empty(total), (denominator == 0, reason)))
 
 
 def _precision(table: Float, _: Float | None) -> Evaluated:
-    return _share_of(table[..., :, 1], 1, table.sum((-2, -1)), Reason.NO_POSITIVE_RATER)
+    return _share_of(table[..., :, 1], 1, table_sums(table), Reason.NO_POSITIVE_RATER)
 
 
 def _recall(table: Float, _: Float | None) -> Evaluated:
-    return _share_of(table[..., 1, :], 1, table.sum((-2, -1)), Reason.NO_POSITIVE_REFERENCE)
+    return _share_of(table[..., 1, :], 1, table_sums(table), Reason.NO_POSITIVE_REFERENCE)
 
 
 def _specificity(table: Float, _: Float | None) -> Evaluated:
-    return _share_of(table[..., 0, :], 0, table.sum((-2, -1)), Reason.NO_NEGATIVE_REFERENCE)
+    return _share_of(table[..., 0, :], 0, table_sums(table), Reason.NO_NEGATIVE_REFERENCE)
 
 
 def _balanced_accuracy(table: Float, _: Float | None) -> Evaluated:
-    row, column, total = table.sum(-1), table.sum(-2), table.sum((-2, -1))
+    row, column, total = row_sums(table), column_sums(table), table_sums(table)
     hits = np.diagonal(table, axis1=-2, axis2=-1)
     if table.shape[-1] == 2:
         found, missed = _recall(table, None), _specificity(table, None)
@@ -234,7 +242,7 @@ def _balanced_accuracy(table: Float, _: Float | None) -> Evaluated:
     shares = np.divide(hits, row, out=np.zeros_like(row), where=used)
     unanswered = (~used & (column > 0)).any(-1)
     reason = _reasons(_empty(total), (unanswered, Reason.CLASS_WITHOUT_REFERENCE))
-    return _ratio(shares.sum(-1), used.sum(-1).astype(np.float64), reason)
+    return _ratio(along_last(shares), along_last(used.astype(np.float64)), reason)
 
 
 def _class_recall_gap(table: Float, _: Float | None) -> Evaluated:
@@ -244,10 +252,10 @@ def _class_recall_gap(table: Float, _: Float | None) -> Evaluated:
 
 
 def _marginal_mismatch(table: Float, _: Float | None) -> Evaluated:
-    row, column = table.sum(-1), table.sum(-2)
+    row, column = row_sums(table), column_sums(table)
     one, other = row[..., 1] * column[..., 0], column[..., 1] * row[..., 0]
     certain = (one + other) == 0
-    reason = _reasons(_empty(table.sum((-2, -1))), (certain, Reason.ONE_CATEGORY))
+    reason = _reasons(_empty(table_sums(table)), (certain, Reason.ONE_CATEGORY))
     evaluated = _ratio(2 * _geometric_mean(one, other), one + other, reason)
     return Evaluated(np.minimum(evaluated.value, 1.0), evaluated.reason)  # but for rounding it is at most 1
 

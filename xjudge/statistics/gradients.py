@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.errors import StructureError
+from xjudge.statistics._margins import along_last, column_sums, row_sums, table_sums
 from xjudge.statistics.coefficients import COEFFICIENTS, evaluate
 
 __all__ = ["delta_variance", "gradient"]
@@ -87,14 +88,14 @@ def delta_variance(name: str, table: npt.ArrayLike, weights: npt.ArrayLike | Non
     if counts.ndim < 2:
         raise StructureError(f"A table has shape (..., L, L); got {counts.shape}.")
     slope = gradient(name, counts, weights)
-    return (counts * np.square(slope)).sum((-2, -1))
+    return table_sums(counts * np.square(slope))
 
 
 # ------------------------------------------------------------------------------------------------ formulas
 
 
 def _total(table: Float) -> Float:
-    return table.sum((-2, -1))[..., None, None]
+    return table_sums(table)[..., None, None]
 
 
 def _quotient(value: Float, top: Float, bottom: Float, denominator: Float) -> Float:
@@ -109,9 +110,9 @@ def _accuracy(table: Float, value: Float, _: Float) -> Float:
 def _kappa(table: Float, value: Float, weights: Float) -> Float:
     # kappa = 1 - N D / E with D the weighted disagreements and E the same of the margins' product
     apart = 1.0 - weights
-    row, column, total = table.sum(-1), table.sum(-2), _total(table)
-    expected = ((row @ apart) * column).sum(-1)[..., None, None]
-    observed = (table * apart).sum((-2, -1))[..., None, None]
+    row, column, total = row_sums(table), column_sums(table), _total(table)
+    expected = along_last((row @ apart) * column)[..., None, None]
+    observed = table_sums(table * apart)[..., None, None]
     slope_observed = observed + total * apart
     slope_expected = (column @ apart.T)[..., :, None] + (row @ apart)[..., None, :]
     return -_quotient(1.0 - value, slope_observed, slope_expected, expected)
@@ -126,7 +127,7 @@ def _scott_pi(table: Float, value: Float, weights: Float) -> Float:
 def _fixed_chance(table: Float, value: Float, weights: Float, expected: Float, slope: Float) -> Float:
     """Gradient of ``1 - N D / (N^2 - E)`` from ``E`` (in units of ``N^2``) and its gradient."""
     apart, total = 1.0 - weights, _total(table)
-    observed = (table * apart).sum((-2, -1))[..., None, None]
+    observed = table_sums(table * apart)[..., None, None]
     bottom = total * total - expected
     return -_quotient(1.0 - value, observed + total * apart, 2 * total - slope, bottom)
 
@@ -134,8 +135,8 @@ def _fixed_chance(table: Float, value: Float, weights: Float, expected: Float, s
 def _gwet_ac1(table: Float, value: Float, weights: Float) -> Float:
     n_categories, total = table.shape[-1], _total(table)
     factor = weights.sum() / (n_categories * (n_categories - 1))
-    pooled = (table.sum(-1) + table.sum(-2)) / 2
-    expected = factor * (pooled * (total[..., 0] - pooled)).sum(-1)[..., None, None]
+    pooled = (row_sums(table) + column_sums(table)) / 2
+    expected = factor * along_last(pooled * (total[..., 0] - pooled))[..., None, None]
     slope = factor * (2 * total - pooled[..., :, None] - pooled[..., None, :])
     return _fixed_chance(table, value, weights, expected, slope)
 
@@ -147,15 +148,15 @@ def _brennan_prediger(table: Float, value: Float, weights: Float) -> Float:
 
 def _mcc(table: Float, value: Float, _: Float) -> Float:
     n_categories = table.shape[-1]
-    row, column, total = table.sum(-1), table.sum(-2), _total(table)
+    row, column, total = row_sums(table), column_sums(table), _total(table)
     if n_categories == 2:
         spread = np.sqrt(row.prod(-1) * column.prod(-1))[..., None, None]
         top = np.array([[1.0, -1.0], [-1.0, 1.0]]) * table[..., ::-1, ::-1]
         relative = (1 / row[..., :, None] + 1 / column[..., None, :]) / 2
         return top / spread - value * relative
     hits = np.trace(table, axis1=-2, axis2=-1)[..., None, None]
-    left = total * total - (row * row).sum(-1)[..., None, None]
-    right = total * total - (column * column).sum(-1)[..., None, None]
+    left = total * total - along_last(row * row)[..., None, None]
+    right = total * total - along_last(column * column)[..., None, None]
     top = hits + total * np.eye(n_categories) - column[..., :, None] - row[..., None, :]
     relative = (total - row[..., :, None]) / left + (total - column[..., None, :]) / right
     return top / np.sqrt(left * right) - value * relative
@@ -166,7 +167,7 @@ def _of_cells(top: npt.ArrayLike, bottom: npt.ArrayLike) -> Callable[[Float, Flo
     weights_top, weights_bottom = np.array(top, dtype=np.float64), np.array(bottom, dtype=np.float64)
 
     def slope(table: Float, value: Float, _: Float) -> Float:
-        denominator = (table * weights_bottom).sum((-2, -1))[..., None, None]
+        denominator = table_sums(table * weights_bottom)[..., None, None]
         return _quotient(value, weights_top, weights_bottom, denominator)
 
     return slope
@@ -179,11 +180,11 @@ _f1 = _of_cells([[0, 0], [0, 2]], [[0, 1], [1, 2]])
 
 
 def _balanced_accuracy(table: Float, value: Float, _: Float) -> Float:
-    row = table.sum(-1)
+    row = row_sums(table)
     used = row > 0
     share = np.diagonal(table, axis1=-2, axis2=-1) / np.where(used, row, 1.0)
     slope = (np.eye(table.shape[-1]) - share[..., :, None]) / np.where(used, row, np.inf)[..., :, None]
-    return slope / used.sum(-1)[..., None, None]
+    return slope / along_last(used.astype(np.float64))[..., None, None]
 
 
 def _class_recall_gap(table: Float, value: Float, weights: Float) -> Float:
@@ -193,7 +194,7 @@ def _class_recall_gap(table: Float, value: Float, weights: Float) -> Float:
 
 
 def _marginal_mismatch(table: Float, value: Float, _: Float) -> Float:
-    row, column = table.sum(-1), table.sum(-2)
+    row, column = row_sums(table), column_sums(table)
     one = (row[..., 1] * column[..., 0])[..., None, None]
     other = (column[..., 1] * row[..., 0])[..., None, None]
     of_row, of_column = np.eye(2)[:, :, None], np.eye(2)[:, None, :]
