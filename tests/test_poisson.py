@@ -14,16 +14,24 @@ from verbs import CHUNKS, KEPT, MACRO, MICRO, REPEATED, chunked, quiet, same
 
 import xjudge as xj
 from xjudge.statistics import kappa, poisson_weights
+from xjudge.statistics.identified import resampled_intervals
 
+REPEATED_MICRO = xj.Protocol(population="kept", aggregate="micro")
 DRAWS: dict[str, Any] = {"interval": "percentile", "n_resamples": 40}
 
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cap on distinct items that the datasets exceed."""
+    lower(monkeypatch)
+
+
+def lower(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xjudge.statistics.units._LARGEST", 20)
+    monkeypatch.setattr("xjudge.labelled._rater_units._MOST_ITEMS", 20)
 
 
+MANY = ["alpha", "gwet_ac", "fleiss_kappa", "conger_kappa", "light_kappa", "icc(A,1)"]
 CALLS: dict[str, Callable[..., xr.Dataset]] = {
     "micro": lambda ds, **o: xj.agreement(ds, protocol=MICRO, **DRAWS, **o),
     "macro": lambda ds, **o: xj.agreement(ds, protocol=MACRO, **DRAWS, **o),
@@ -37,6 +45,26 @@ CALLS: dict[str, Callable[..., xr.Dataset]] = {
     "sweep": lambda ds, **o: xj.sweep(ds, verbs.GRID, **DRAWS, **o),
     "compare": lambda ds, **o: xj.compare(ds, "j1", "j2", protocol=MICRO, **DRAWS, **o),
     "rank": lambda ds, **o: xj.rank(ds, n_resamples=40, **o),
+    "bounds": lambda ds, **o: xj.coverage_bounds(ds, protocol=MICRO, n_resamples=40, **o),
+    "bounds, macro": lambda ds, **o: xj.coverage_bounds(ds, protocol=MACRO, n_resamples=40, **o),
+    "bounds, pooled": lambda ds, **o: xj.coverage_bounds(
+        ds, statistic="kappa", reference="pooled", n_resamples=40, **o
+    ),
+    "bounds, majority": lambda ds, **o: xj.coverage_bounds(
+        ds,
+        statistic=["accuracy", "kappa"],
+        reference="majority",
+        protocol=MICRO,
+        n_resamples=40,
+        **o,
+    ),
+    "reliability": lambda ds, **o: xj.reliability(
+        ds, statistic=MANY, raters="all", protocol=MICRO, **DRAWS, **o
+    ),
+    "reliability, macro": lambda ds, **o: xj.reliability(ds, statistic=MANY, protocol=MACRO, **DRAWS, **o),
+    "reliability, by system": lambda ds, **o: xj.reliability(
+        ds, statistic="conger_kappa", raters="all", by="system", protocol=REPEATED_MICRO, **DRAWS, **o
+    ),
 }
 
 
@@ -58,7 +86,7 @@ def test_values_are_those_of_the_other_law(name: str, monkeypatch: pytest.Monkey
     ds = verbs.cube()
     merged = quiet(CALLS[name], ds)
     assert merged.attrs["law"] == "multinomial"
-    monkeypatch.setattr("xjudge.statistics.units._LARGEST", 20)
+    lower(monkeypatch)
     drawn = quiet(CALLS[name], ds)
     for word, variable in merged.data_vars.items():
         if not str(word).endswith(("_se", "_interval", "_undefined", "_interval_reason", "p_best")):
@@ -88,6 +116,102 @@ def test_replicates_are_weighted_items() -> None:
 
 
 @pytest.mark.usefixtures("lowered")
+def test_coefficients_of_many_raters_are_of_weighted_items() -> None:
+    """Alpha from pairs of labels of one unit, in plain loops over the items as often as they are drawn."""
+    ds = verbs.cube()
+    codes = ds["label"].values
+    replicates: dict[str, list[float]] = {"micro": [], "macro": []}
+    for weight in poisson_weights(0, verbs.N_ITEMS, 40, seed=5):
+        apart = [_alpha(codes, weight, [g]) for g in (0, 1)]
+        replicates["macro"].append(float(np.mean(apart)))
+        replicates["micro"].append(_alpha(codes, weight, [0, 1]))
+    for protocol, drawn in ((MICRO, replicates["micro"]), (MACRO, replicates["macro"])):
+        found = quiet(xj.reliability, ds, statistic="alpha", raters="all", protocol=protocol, seed=5, **DRAWS)
+        assert found.attrs["law"] == "poisson"
+        assert float(found["alpha_se"]) == pytest.approx(np.std(drawn, ddof=1), rel=1e-12)
+        assert float(found["alpha_undefined"]) == 0
+
+
+def _alpha(codes: np.ndarray, weight: np.ndarray, criteria: list[int]) -> float:
+    """Krippendorff's nominal alpha by coincidences."""
+    coincidences = np.zeros((2, 2))
+    for item, times in enumerate(weight.tolist()):
+        for g in criteria:
+            said = [c for c in codes[item, :, g].tolist() if c >= 0]
+            for i, a in enumerate(said):
+                for j, b in enumerate(said):
+                    if i != j:
+                        coincidences[a, b] += times / (len(said) - 1)
+    margin, n = coincidences.sum(0), coincidences.sum()
+    expected = margin[0] * margin[1] * 2 / (n - 1)
+    return 1 - (coincidences[0, 1] + coincidences[1, 0]) / expected
+
+
+@pytest.mark.usefixtures("lowered")
+def test_ends_of_ranges_are_of_weighted_items() -> None:
+    """Accuracy at its ends: every open case wrong, or every open case right."""
+    ds = verbs.cube()
+    found = quiet(xj.coverage_bounds, ds, statistic="accuracy", protocol=MICRO, n_resamples=40, seed=5)
+    assert found.attrs["law"] == "poisson"
+    codes, human, judge = ds["label"].values, 0, 3
+    ends = []
+    for weight in poisson_weights(0, verbs.N_ITEMS, 40, seed=5):
+        right = covered = undecided = 0
+        for item, times in enumerate(weight.tolist()):
+            for a, b in codes[item][[human, judge]].T.tolist():
+                if a == -1 or b == -1:
+                    continue
+                if a >= 0 and b >= 0:
+                    covered, right = covered + times, right + times * (a == b)
+                else:
+                    undecided += times
+        n = covered + undecided
+        ends.append((right / n, (right + undecided) / n))
+    one = found.isel(reference=human, rater=judge - 3)
+    lower, upper = np.array(ends).T
+    expected = resampled_intervals(
+        one["accuracy_range"].values[0],
+        one["accuracy_range"].values[1],
+        lower,
+        upper,
+        np.minimum(one["n_items"].values, one["n_eligible"].values),
+        0.95,
+    )
+    np.testing.assert_allclose(one["accuracy_range_interval"].values, expected.of_range, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("lowered")
+def test_errors_of_many_raters_are_those_of_the_multinomial_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = verbs.cube()
+    many: dict[str, Any] = {"interval": "percentile", "n_resamples": 4000, "protocol": MICRO}
+    many["statistic"] = MANY
+    drawn = quiet(xj.reliability, ds, **many)
+    monkeypatch.undo()
+    merged = quiet(xj.reliability, ds, **many)
+    assert (drawn.attrs["law"], merged.attrs["law"]) == ("poisson", "multinomial")
+    for name in MANY:
+        assert float(abs(drawn[f"{name}_se"] / merged[f"{name}_se"] - 1)) < 0.08
+
+
+@pytest.mark.usefixtures("lowered")
+def test_methods_beside_each_other() -> None:
+    """Correlations are drawn by default, coefficients of counts have sums: one call has both."""
+    ds = verbs.cube()
+    found = quiet(xj.reliability, ds, statistic=["alpha", "icc(A,1)"], protocol=MICRO)
+    assert found.attrs["law"] == "poisson"
+    alone = quiet(xj.reliability, ds, statistic="alpha", protocol=MICRO)
+    xr.testing.assert_equal(found["alpha_interval"], alone["alpha_interval"])
+    with pytest.raises(xj.ProtocolError, match="too many distinct items"):
+        quiet(xj.reliability, ds, raters="all", protocol=MICRO, resample="items+criteria")
+
+
+@pytest.mark.usefixtures("lowered")
+def test_numbers_are_refused() -> None:
+    with pytest.raises(xj.ProtocolError, match="too many distinct items"):
+        quiet(xj.reliability, verbs.numbers(), raters="all", protocol=MICRO, **DRAWS)
+
+
+@pytest.mark.usefixtures("lowered")
 def test_errors_are_those_of_the_multinomial_law(monkeypatch: pytest.MonkeyPatch) -> None:
     ds = verbs.cube()
     many: dict[str, Any] = {"interval": "percentile", "n_resamples": 4000, "protocol": MICRO}
@@ -103,7 +227,7 @@ def test_errors_are_those_of_the_multinomial_law(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", list(CALLS))
 def test_lazily_there_is_no_second_pass(name: str) -> None:
     later = quiet(CALLS[name], chunked(verbs.cube()), compute=False)
-    with pytest.raises(xj.ProtocolError, match=r"too many distinct items.*compute=True.*interval='delta'"):
+    with pytest.raises(xj.ProtocolError, match=r"too many distinct items.*compute=True.*sums only"):
         later.compute()
     assert quiet(CALLS[name], verbs.cube(), compute=False).attrs["law"] == "poisson"
 

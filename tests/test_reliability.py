@@ -829,7 +829,7 @@ def test_codes_outside_the_scale(ds: xr.Dataset, backend: Any) -> None:
 def test_too_many_items_to_resample(ds: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xjudge.labelled._rater_units._MOST_ITEMS", 10)
     with pytest.raises(xj.ProtocolError, match="too many distinct items"):
-        quiet(ds, protocol=MICRO, interval="percentile")
+        quiet(ds, protocol=MICRO, interval="bca")
     assert np.isfinite(quiet(ds, protocol=MICRO)["alpha_se"])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xjudge.columns import criterion_weights
-from xjudge.errors import ProtocolError, Reason
+from xjudge.errors import Reason
 from xjudge.labelled._bounds_ranges import Ends, Route, covered, n_open
 from xjudge.labelled._common import texts
 from xjudge.labelled._evaluation import averaged
@@ -103,14 +103,11 @@ class _Merged(Intervals):
     however many items there are, and their order does not depend on that of the items.
     """
 
+    instead = "interval=None or resample='clusters' (coordinate `cluster`)"
+
     def _rows(
         self, plan: Plan, source: str, slot: Any, place: tuple[int, int, int, int], own: Ints, total: int
     ) -> tuple[Floats, Ints]:
-        if source == "units" and not slot.complete:
-            raise ProtocolError(
-                "There are too many distinct items to resample the ends of ranges; take interval=None, or "
-                "resample='clusters' (coordinate `cluster`)."
-            )
         rows, multiplicities = super()._rows(plan, source, slot, place, own, total)
         if source != "units":
             return rows, multiplicities
@@ -169,6 +166,11 @@ class Bounds:
             if route.plan not in made:
                 made[route.plan] = _Merged(route.counting, sampling)
             self.intervals[name] = made[route.plan]
+
+    @property
+    def law(self) -> str:
+        """Of the resamples; of all of them, as any that has too many distinct items draws for all."""
+        return next((one.law for one in self.intervals.values() if one.law != "multinomial"), "multinomial")
 
     def trailing(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Dims after those of the sides, by variable."""

@@ -22,7 +22,6 @@ from xjudge.labelled._labels import TooManyItemsError
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import share
 from xjudge.labelled._sampling import Sampling
-from xjudge.lazy import item_positions
 from xjudge.statistics._poisson_sums import poisson_sums
 from xjudge.statistics.units import Cells, Patterns, cluster_sums, contributions, patterns, second_moments
 
@@ -45,6 +44,9 @@ class Intervals:
         then drawn even where a table alone would do.
     """
 
+    instead = "interval='delta'"
+    """What needs no resamples."""
+
     def __init__(self, counting: Pass, sampling: Sampling, *, joint: bool = False) -> None:
         self.counting, self.sampling, self.joint = counting, sampling, joint
         self._asked: dict[Any, int] = {}
@@ -63,7 +65,7 @@ class Intervals:
     def _draw_by_position(self) -> None:
         """Ask for resamples under Poisson weights in the place of patterns."""
         self.law = "poisson"
-        self.counting.arrays["position"] = item_positions(self.counting.view.codes)
+        self.counting.draw_by_position()
         places = [place for key, place in self._asked.items() if key[0] == "units"]
         for plan in self.counting.plans:
             key = self._key(plan)
@@ -359,10 +361,7 @@ class Intervals:
         else:
             held: Patterns = slot
             if not held.complete:
-                raise TooManyItemsError(
-                    "There are too many distinct items to resample: interval='percentile' with compute=True "
-                    "draws weights by position in a second pass, and interval='delta' needs sums only."
-                )
+                raise TooManyItemsError.saying(self.instead)
             cells = self._cells(plan)._replace(joined=False)
             left, right = (x.reshape((*x.shape[:2], plan.n_criteria, -1))[..., other] for x in held[:2])
             if self.counting.sides.kind == "majority":

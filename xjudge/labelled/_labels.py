@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xjudge.columns import extracted, item_level, scored
 from xjudge.errors import ProtocolError, StructureError
-from xjudge.lazy import reduce_items
+from xjudge.lazy import item_positions, reduce_items
 from xjudge.outcomes import Cases, check_numbers, check_values
 from xjudge.protocol import Cut, Resolved
 from xjudge.scale import Category, Scale
@@ -20,6 +20,14 @@ __all__ = ["Columns", "Labels", "TooManyItemsError"]
 
 class TooManyItemsError(ProtocolError):
     """Raised by finishing where distinct items are too many to be drawn: another pass may draw otherwise."""
+
+    @classmethod
+    def saying(cls, instead: str) -> TooManyItemsError:
+        """The error with what may be done instead of a second pass."""
+        return cls(
+            "There are too many distinct items to resample: interval='percentile' with compute=True draws "
+            f"weights by position in a second pass, and {instead} needs sums only."
+        )
 
 
 class Columns(NamedTuple):
@@ -129,6 +137,10 @@ class Labels:
             return name, made.scale, made.targets, made.scale.categories[made.n_categories :], sums
 
         return make
+
+    def draw_by_position(self) -> None:
+        """Put the positions of items beside the labels, for weights that are drawn by them."""
+        self.arrays["position"] = item_positions(self.view.codes)
 
     def run(self, finish: Callable[[list[Any]], dict[str, Any]], compute: bool) -> dict[str, Any]:
         """Count and finish; see :func:`xjudge.lazy.reduce_items`.

@@ -169,6 +169,11 @@ class Spread:
             square = float((self.sample.multiplicities * psi**2).sum())
             return from_standard_error(name, np.array(value), np.array(_root(square, n)), n, sampling)
         replicates, errors = [], []
+        if self.sample.sums is not None:
+            statistic = self.measure.coefficient
+            assert statistic is not None
+            found = np.stack([from_terms(statistic, sums).value for sums in self.sample.sums], axis=1)
+            replicates.append(self._mean(found, self.weights * ~np.isnan(found))[0])
         for drawn in self._drawn():
             weights = drawn.astype(np.float64)
             found, portion = self._averaged(weights)
@@ -192,6 +197,8 @@ class Spread:
     def _drawn(self) -> Iterator[Ints]:
         """Blocks of weights (b, unit)."""
         sampling, sample = self.sampling, self.sample
+        if sample.sums is not None:
+            return
         n_rows = sum(len(part.data) for part in sample.parts)
         size = max(1, _HELD // max(1, n_rows, len(sample.multiplicities)))
         if sample.cells is None:
@@ -215,6 +222,11 @@ class Spread:
         weight = self.weights * ~np.isnan(value)
         if whole_criteria:  # one that is drawn twice is the same twice, and counts twice
             value, weight = np.broadcast_to(value, weights.shape), weight * weights
+        return self._mean(value, weight)
+
+    @staticmethod
+    def _mean(value: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """Weighted means (b,) of values (b, part), and the share of each part in them."""
         portion = share(weight, np.broadcast_to(weight.sum(1, keepdims=True), weight.shape))
         portion = np.where(np.isnan(portion), 0.0, portion)
         mean = (portion * np.where(np.isnan(value), 0.0, value)).sum(1)

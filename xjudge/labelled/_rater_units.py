@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.errors import ProtocolError
-from xjudge.labelled._labels import Columns, Labels
+from xjudge.labelled._labels import Columns, Labels, TooManyItemsError
 from xjudge.labelled._rater_measures import Measure
 from xjudge.labelled._sampling import Sampling
 from xjudge.protocol import Protocol
+from xjudge.statistics._poisson_terms import poisson_terms
 from xjudge.statistics.rater_counts import (
     SharedItems,
     UnitRows,
@@ -35,7 +35,11 @@ Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.intp]
 
 _MOST_ITEMS = 1 << 20
-"""Distinct items up to which they are resampled."""
+"""Distinct items up to which they are resampled; beyond, terms of all items are summed in a second pass.
+
+Numbers are not: alpha of numbers is no sum over items, and the centre of an intraclass correlation is known
+once all are there.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +72,14 @@ class Sample:
         How many units there are of each kind.
     cells : tuple of int, optional
         Items and criteria, where both are drawn: the units are then single cells.
+    sums : ndarray, shape (part, B, T), optional
+        Terms of the parts in resamples that a pass has drawn; there are no rows then.
     """
 
     parts: list[Part]
     multiplicities: Ints
     cells: tuple[int, int] | None = None
+    sums: Floats | None = None
 
 
 class Asked:
@@ -111,8 +118,17 @@ class Asked:
             self._ask("support", support(**self._options()))
         if sampling.method is not None and sampling.resample == "clusters":
             self.n_clusters = labels.clusters()
+        self.law = "multinomial"
         for measure in measures:
             self._ask_for(measure, methods[measure.name])
+        by_items = [
+            measure
+            for measure in measures
+            if (method := methods[measure.name]) and self.source(measure, method) == "whole"
+        ]
+        as_sums = all(m.data != "scores" and methods[m.name] == "percentile" for m in by_items)
+        if by_items and as_sums and sampling.resample == "items":
+            labels.if_too_many.append(lambda: self._draw_by_position(by_items))
 
     # ----------------------------------------------------------------------------------------------- requests
 
@@ -180,6 +196,24 @@ class Asked:
         elif source == "shared":
             joined = not self.macro
             self._ask("shared", shared_items(**self._options(), joined=joined))
+
+    def _draw_by_position(self, measures: Sequence[Measure]) -> None:
+        """Ask for terms under Poisson weights in the place of whole items."""
+        self.law = "poisson"
+        self.labels.draw_by_position()
+        whole = [(data, "whole") for data in ("counts", "labels")]
+        places = [self._places.pop(key) for key in whole if key in self._places]
+        sampling = self.sampling
+        for measure in measures:
+            assert measure.coefficient is not None
+            request = poisson_terms(
+                measure.coefficient, sampling.n_resamples, sampling.seed, **self._options()
+            )
+            if places:  # whole items are not counted again
+                self._places["poisson", measure.name] = places.pop()
+                self.labels.requests[self._places["poisson", measure.name]] = request
+            else:
+                self._ask(("poisson", measure.name), request)
 
     # ---------------------------------------------------------------------------------------------- what came
 
@@ -286,6 +320,10 @@ class Asked:
         return Sample(self._joined(cells), np.ones(self.n_clusters, dtype=np.int64))
 
     def _whole(self, measure: Measure, counted: list[Any], index: tuple[int, ...], other: int) -> Sample:
+        if self.law == "poisson":
+            sums = self._of(counted, ("poisson", measure.name))[index][other]
+            sums = sums if self.macro else sums.sum(0, keepdims=True)
+            return Sample([], np.empty(0, dtype=np.int64), sums=sums)
         data: npt.NDArray[Any]
         if measure.data == "scores":
             held: ScoreRows = self._of(counted, ("scores", "units"))[index]
@@ -295,9 +333,7 @@ class Asked:
             rows: UnitRows = self._of(counted, (measure.data, "whole"))[index][other]
             data, multiplicities = rows.data, rows.multiplicities
         if len(data) > _MOST_ITEMS:
-            raise ProtocolError(
-                "There are too many distinct items to resample; interval='delta' needs sums only."
-            )
+            raise TooManyItemsError.saying("interval='delta'")
         if self.sampling.resample == "items+criteria":
             data = np.repeat(data, multiplicities, axis=0)
             cells = data.shape[:2]

@@ -120,6 +120,8 @@ def coverage_bounds(
     ``n_unresolved`` counts such cases, also where the answers so far make a vote.
 
     One pass (sums); resamples need the label patterns of whole items once criteria or humans are pooled.
+    Where distinct items are too many, a second pass draws Poisson weights by position, with
+    ``compute=True``; the attribute ``law`` says so.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def coverage_bounds(
         max_share=list(shares) if many else shares[0],
         weights=weights,
         costs=costs,
-        **_sampling_attrs(interval, sampling, drawn),
+        **_sampling_attrs(interval, sampling, drawn, bounds.law),
     )
     warn_recoded([resolved])
     if compute or not view.lazy:
@@ -337,7 +339,9 @@ def _sampling(interval: str | None, resample: str, level: float, n_resamples: in
     return Sampling(None if interval is None else "percentile", resample, level, n_resamples, seed)
 
 
-def _sampling_attrs(interval: str | None, sampling: Sampling, drawn: Sequence[str]) -> Mapping[str, Any]:
+def _sampling_attrs(
+    interval: str | None, sampling: Sampling, drawn: Sequence[str], law: str
+) -> Mapping[str, Any]:
     """What was asked of intervals, and the law of the resamples."""
     if interval is None:
         return {"interval": "none", "seed": sampling.seed}
@@ -348,5 +352,5 @@ def _sampling_attrs(interval: str | None, sampling: Sampling, drawn: Sequence[st
         "resample": sampling.resample,
         "level": sampling.level,
         "n_resamples": sampling.n_resamples,
-        "law": "multinomial",
+        "law": law,
     }

@@ -133,7 +133,9 @@ def reliability(
     One pass. Coefficients of counts come from the histogram of count vectors, which is small whatever the
     number of items; Conger's and the mean kappas and intraclass correlations from the distinct rows of
     labels; alpha of numbers from the numbers themselves. Items without a label of every rater do not enter
-    an intraclass correlation. Formulas: :mod:`xjudge.statistics.raters`.
+    an intraclass correlation. Where criteria are pooled and distinct items too many to be drawn, a second
+    pass sums under Poisson weights by position, with ``compute=True`` (the attribute ``law`` says so); not on
+    continuous scales. Formulas: :mod:`xjudge.statistics.raters`.
 
     Examples
     --------
@@ -189,7 +191,9 @@ def reliability(
     }
     known = {"verb": "reliability", "scale": view.scale, "raters": view.stated(np.array(positions), "pool")}
     known |= {name: value for name, value in stated.items() if value is not None}
-    result.attrs = flat_attrs(known | _sampling_attrs(sampling, methods) | {"xjudge_version": version()})
+    result.attrs = flat_attrs(
+        known | _sampling_attrs(sampling, methods, asked.law) | {"xjudge_version": version()}
+    )
     warn_recoded([resolved])
     if compute or not view.lazy:
         warn_undefined(result, names)
@@ -231,13 +235,13 @@ def _stated_metric(asked: Sequence[Measure], metric: Any) -> Any:
     return next((measure.metric for measure in asked if measure.metric is not None), None)
 
 
-def _sampling_attrs(sampling: Sampling, methods: dict[str, str | None]) -> dict[str, Any]:
+def _sampling_attrs(sampling: Sampling, methods: dict[str, str | None], law: str) -> dict[str, Any]:
     out: dict[str, Any] = {"interval": sampling.method or "none", "seed": sampling.seed}
     if sampling.method is None:
         return out
     out |= {"interval_methods": methods, "resample": sampling.resample, "level": sampling.level}
     if any(method not in ("delta", "f") for method in methods.values()):
-        out |= {"n_resamples": sampling.n_resamples, "law": "multinomial"}
+        out |= {"n_resamples": sampling.n_resamples, "law": law}
     return out
 
 
