@@ -153,6 +153,45 @@ def test_a_table_that_was_cut_is_found(pair: tuple[xr.Dataset, xr.Dataset], dim:
             verb(cut)
 
 
+@pytest.mark.parametrize(("by", "dim"), [("rater", "rater"), ("role", "rater"), ("system", "item")])
+@pytest.mark.parametrize("kept", ["memory", "netcdf", "lazy"])
+def test_a_sorted_table_is_refused(
+    pair: tuple[xr.Dataset, xr.Dataset], by: str, dim: str, kept: str, tmp_path: Path
+) -> None:
+    sparse = pair[1]
+    if kept == "netcdf":
+        sparse.to_netcdf(tmp_path / "crowd.nc", engine="h5netcdf")
+        sparse = xr.load_dataset(tmp_path / "crowd.nc", engine="h5netcdf")
+    elif kept == "lazy":
+        sparse = xj.to_sparse(sparse, chunks=50)
+    moved = sparse.sortby(by, ascending=False)
+    assert not moved[dim].equals(sparse[dim])
+    message = f"ids along `{dim}` stand in another order than those `{dim}_code` points into"
+    for verb in (xj.rates, xj.reliability, xj.to_long, xj.to_dense, xj.validate, xj.pair_agreement):
+        with pytest.raises(xj.StructureError, match=message):
+            verb(moved)
+    back = moved.isel({dim: moved.indexes[dim].get_indexer(sparse.indexes[dim])})
+    assert quiet(xj.reliability, back)["alpha"].item() == quiet(xj.reliability, pair[1])["alpha"].item()
+
+
+def test_ids_are_renamed_in_their_places(pair: tuple[xr.Dataset, xr.Dataset]) -> None:
+    sparse = pair[1]
+    names = [f"person {n}" for n in range(sparse.sizes["rater"])][::-1]
+    renamed = sparse.assign_coords(rater=("rater", names))
+    assert quiet(xj.reliability, renamed)["alpha"].item() == quiet(xj.reliability, sparse)["alpha"].item()
+    named = dict(zip(sparse["rater"].values.tolist(), names, strict=True))
+    assert xj.to_long(renamed)["rater"].tolist() == xj.to_long(sparse)["rater"].map(named).tolist()
+
+
+def test_of_a_large_table_some_places_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    sparse = both(table())[1]
+    monkeypatch.setattr(room, "_LOOKED_AT", 8)
+    sparse = room.sealed(sparse)
+    assert quiet(xj.reliability, sparse)["n"].item() > 0
+    with pytest.raises(xj.StructureError, match="in another order"):
+        xj.reliability(sparse.sortby("item"))
+
+
 def test_files_keep_it(pair: tuple[xr.Dataset, xr.Dataset], tmp_path: Path) -> None:
     sparse = pair[1]
     sparse.to_netcdf(tmp_path / "crowd.nc", engine="h5netcdf")

@@ -19,7 +19,7 @@ from xjudge._ingest import Problems, counted, shown, text_array
 from xjudge._labels import Declared, declare
 from xjudge._reading import Matched, Options, Reading, match
 from xjudge._roles import resolve_identity, resolve_roles
-from xjudge._sparse import code_attrs, ranks
+from xjudge._sparse import code_attrs, ranks, sealed
 from xjudge._unknown import Strange
 from xjudge.codes import MISSING, OUTCOMES
 from xjudge.errors import DroppedWarning, ProtocolWarning, listing, warn
@@ -140,7 +140,7 @@ def build(reading: Reading, options: Options, problems: Problems) -> xr.Dataset:
     coords, dropped = coordinates(reading, ids, decided)
     data = answers(reading, matched, kept, prob)
     variables, codes = (cube if dense else answer_list)(data, kept, ids, decided.scale)
-    ds = xr.Dataset(variables, coords=coords | codes)
+    ds = sealed(xr.Dataset(variables, coords=coords | codes))
     final = matched.labels[kept.rows]
     tally = Tally(
         len(matched.labels), kept.n_present, outcome_counts(final), len(kept.rows), kept.repeated.n_cells

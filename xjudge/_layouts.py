@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge._sparse import DIMS, Answers, code_attrs, ranks
+from xjudge._sparse import DIMS, Answers, code_attrs, ranks, sealed
 from xjudge.codes import MISSING, to_codes
 from xjudge.errors import StructureError, listing
 from xjudge.lazy import materialise, metadata_values
@@ -141,7 +141,7 @@ def _as_answers(ds: xr.Dataset) -> xr.Dataset:
     for dim in dims:
         if dim not in bare.coords:
             coords[dim] = (dim, np.arange(ds.sizes[dim]))
-    return bare.assign(variables).assign_coords(coords)
+    return sealed(bare.assign(variables).assign_coords(coords))
 
 
 def _listed(ds: xr.Dataset, dims: list[str]) -> dict[Any, Any]:

@@ -52,7 +52,7 @@ from xjudge._lazy_frames import (
     reduce_partitions,
 )
 from xjudge._reading import Options, Reading, label_kinds
-from xjudge._sparse import code_attrs
+from xjudge._sparse import code_attrs, sealed
 from xjudge._thin import Thinned, Thinner
 from xjudge.errors import StructureError
 from xjudge.scale import Scale
@@ -93,7 +93,7 @@ def from_lazy_long(df: Any, columns: LongColumns, options: Options, problems: Pr
     if blocks.order is not None:
         items = {name: (dim, values[blocks.order]) for name, (dim, values) in coords.items() if dim == "item"}
         coords |= items
-    ds = xr.Dataset(variables, coords=coords | codes)
+    ds = sealed(xr.Dataset(variables, coords=coords | codes))
     tally = Tally(thinned.n_rows, tallied.n_present, tallied.counts, tallied.n_kept, tallied.repeated.n_cells)
     ds.attrs = attributes(reading, options, decided, tally)
     warn_of(decided.matched, tally, options, dropped)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import xarray as xr
 
 from xjudge._answer_blocks import (
@@ -40,7 +41,16 @@ from xjudge.lazy import (
     whole_items,
 )
 
-__all__ = ["DIMS", "FEW_RATERS", "Answers", "answer_problems", "check_within", "code_attrs", "ranks"]
+__all__ = [
+    "DIMS",
+    "FEW_RATERS",
+    "Answers",
+    "answer_problems",
+    "check_within",
+    "code_attrs",
+    "ranks",
+    "sealed",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -56,6 +66,8 @@ _BLOCK: Final = 1 << 24
 _LISTED: Final = 1 << 20
 """Answers in memory up to which they are counted at once; more are counted block by block."""
 _LARGEST: Final = 1 << 34
+_LOOKED_AT: Final = 1 << 12
+"""Ids of a table whose order every call looks at, evenly spaced; all of a smaller table."""
 
 
 def code_attrs(dim: str, n_ids: int, raters_per_item: int | None = None) -> dict[str, Any]:
@@ -67,6 +79,47 @@ def code_attrs(dim: str, n_ids: int, raters_per_item: int | None = None) -> dict
     if raters_per_item is not None:
         attrs["raters_per_item"] = int(raters_per_item)
     return attrs
+
+
+def sealed(ds: xr.Dataset) -> xr.Dataset:
+    """The dataset with a mark of every table of ids beside the codes that point into it.
+
+    The mark shows whether somebody has sorted the table and left the codes as they were.
+    """
+    marks = {
+        f"{dim}_code": {"instances": f"{_order_mark(ds, dim)} {_member_mark(ds, dim)}"}
+        for dim in _dims(ds)
+        if f"{dim}_code" in ds.variables and _is_known(ds, dim)
+    }
+    return ds.assign_coords({name: ds[name].assign_attrs(mark) for name, mark in marks.items()})
+
+
+def _is_known(ds: xr.Dataset, dim: str) -> bool:
+    return dim in ds.coords and not is_lazy(ds.variables[dim].data)
+
+
+def _order_mark(ds: xr.Dataset, dim: str) -> str:
+    """Of some ids at their places."""
+    n = ds.sizes[dim]
+    places = np.linspace(0, max(n - 1, 0), min(n, _LOOKED_AT)).astype(np.intp)
+    odd = 2 * np.arange(len(places), dtype=np.uint64) + 1
+    return f"{int((_hashed(ds, dim, places) * odd).sum()):016x}"
+
+
+def _member_mark(ds: xr.Dataset, dim: str) -> str:
+    """Of all ids, whatever their order."""
+    return f"{int(_hashed(ds, dim, slice(None)).sum()):016x}"
+
+
+def _hashed(ds: xr.Dataset, dim: str, places: Any) -> npt.NDArray[np.uint64]:
+    """A number for each id, the same before and after a file."""
+    held = ds.indexes[dim][places] if dim in ds.indexes else ds.variables[dim].data[places]
+    values = np.asarray(held)
+    if values.dtype.kind in "iu":
+        values = values.astype(np.int64)
+    elif values.dtype.kind in "OUT":
+        values = values.astype(object)
+    return pd.util.hash_array(values, categorize=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +317,15 @@ def _code_problems(ds: xr.Dataset, dim: str) -> list[str]:
             f"The table of ids along `{dim}` has {ds.sizes[dim]} entries, and `{name}` points into one of "
             f"{int(told)}: select answers, `ds.isel(answer=...)`, and leave the tables whole."
         ]
-    return []
+    order, _, members = str(held.attrs.get("instances", "")).partition(" ")
+    if not order or not _is_known(ds, dim) or order == _order_mark(ds, dim):
+        return []
+    if members != _member_mark(ds, dim):  # other names in the same places
+        return []
+    return [
+        f"The ids along `{dim}` stand in another order than those `{name}` points into, so that labels would "
+        "be taken for those of others. Leave the tables as they were built; sort what xj.to_long(ds) gives."
+    ]
 
 
 def _names_of(data: xr.Dataset, taken: Sequence[int], n_own: int, role: str) -> dict[str, Any]:
