@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,10 +19,8 @@ from xjudge.statistics.resample import (
     acceleration,
     bca_interval,
     delta_interval,
-    multinomial_blocks,
     percentile_interval,
     studentized_interval,
-    two_stage_weights,
     undefined_share,
     wilson_interval,
 )
@@ -33,9 +31,6 @@ __all__ = ["Estimate", "OfTable", "Unseen", "coefficient", "from_standard_error"
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-_HELD = 1 << 22
-"""Two-stage weights held at a time."""
 
 
 class Unseen(NamedTuple):
@@ -67,6 +62,8 @@ class OfTable:
         From tables to :class:`Unseen`, where a table without a disagreement is the extreme.
     sides : callable, optional
         From tables to the tables (..., L, L) of two raters behind it; by default the table itself.
+    symmetric : bool
+        Whether it is the same of the transposed table.
     """
 
     value: Callable[[npt.ArrayLike], tuple[Floats, npt.NDArray[np.int8]]]
@@ -74,6 +71,7 @@ class OfTable:
     name: str = ""
     unseen: Callable[[npt.NDArray[Any]], Unseen] | None = None
     sides: Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]] = _itself
+    symmetric: bool = False
 
 
 _NOT_EXTREME = frozenset(
@@ -86,6 +84,21 @@ _NOT_EXTREME = frozenset(
     }
 )
 """Statistics that a table without a disagreement does not bring to an end of their range."""
+
+
+_OF_ONE_SIDE = frozenset(
+    {
+        "precision",
+        "recall",
+        "specificity",
+        "balanced_accuracy",
+        "class_recall_gap",
+        "mean_error",
+        "lower_limit_of_agreement",
+        "upper_limit_of_agreement",
+    }
+)
+"""Coefficients that are others of the transposed table."""
 
 
 def coefficient(name: str, weights: Floats | None, scores: Floats | None = None) -> OfTable:
@@ -103,7 +116,13 @@ def coefficient(name: str, weights: Floats | None, scores: Floats | None = None)
         in_scores = name in SCORE_STATISTICS
         return evaluate_scores(name, table, scores) if in_scores else evaluate(name, table, weights)
 
-    return OfTable(value, slope, name, None if name in _NOT_EXTREME else unseen)
+    return OfTable(
+        value,
+        slope,
+        name,
+        None if name in _NOT_EXTREME else unseen,
+        symmetric=name not in _OF_ONE_SIDE,  # weights are symmetric
+    )
 
 
 class Estimate:
@@ -136,70 +155,28 @@ class Estimate:
         self.sampling, self.table, self.statistics, self.values = sampling, table, statistics, values
         self.macro_weights, self.weighted = macro_weights, weighted
 
-    def made(self, rows: Floats, multiplicities: Ints) -> dict[str, Any]:
-        """Standard error, ends and undefined share of every statistic."""
+    def linear(self, rows: Floats, multiplicities: Ints) -> dict[str, Any]:
+        """Standard error and ends of every statistic by the delta method."""
         out: dict[str, Any] = {}
-        if not self.sampling.resamples:  # clusters, by the delta method
-            for name, value in self.values.items():
-                influence = self._influence(name, rows)
-                se = np.sqrt((multiplicities * influence**2).sum())
-                n_units = int(multiplicities[rows.any((1, 2))].sum())
-                table = self.table if self.macro_weights is not None else self.table.sum(0, keepdims=True)
-                found = from_standard_error(
-                    self.sampling,
-                    name,
-                    self.statistics[name],
-                    np.full((1, 1, 1, 1), value),
-                    np.full((1, 1, 1, 1), se),
-                    table[:, None, None, None],
-                    np.full((1, 1, 1, 1), n_units),
-                    self.macro_weights,
-                )
-                out |= {key: array[0, 0, 0, 0] for key, array in found.items()}
-            return out
-        replicates: dict[str, list[Floats]] = {name: [] for name in self.values}
-        errors: dict[str, list[Floats]] = {name: [] for name in self.values}
-        for drawn, tables in self._drawn(rows, multiplicities):
-            for name in self.values:
-                drawn_values, portion = self._replicate(name, tables)
-                replicates[name].append(drawn_values)
-                if self.sampling.method == "studentized":
-                    errors[name].append(self._error(name, tables, portion, drawn, rows))
-        for name in self.values:
-            out |= self._ends(name, np.concatenate(replicates[name]), errors[name], rows, multiplicities)
+        for name, value in self.values.items():
+            influence = self._influence(name, rows)
+            se = np.sqrt((multiplicities * influence**2).sum())
+            n_units = int(multiplicities[rows.any((1, 2))].sum())
+            table = self.table if self.macro_weights is not None else self.table.sum(0, keepdims=True)
+            found = from_standard_error(
+                self.sampling,
+                name,
+                self.statistics[name],
+                np.full((1, 1, 1, 1), value),
+                np.full((1, 1, 1, 1), se),
+                table[:, None, None, None],
+                np.full((1, 1, 1, 1), n_units),
+                self.macro_weights,
+            )
+            out |= {key: array[0, 0, 0, 0] for key, array in found.items()}
         return out
 
-    def replicates(self, rows: Floats, multiplicities: Ints) -> dict[str, Floats]:
-        """Replicates (B,) of every statistic."""
-        out: dict[str, list[Floats]] = {name: [] for name in self.values}
-        for _, tables in self._drawn(rows, multiplicities):
-            for name in self.values:
-                out[name].append(self._replicate(name, tables)[0])
-        return {name: np.concatenate(parts) for name, parts in out.items()}
-
-    def _drawn(self, rows: Floats, multiplicities: Ints) -> Iterator[tuple[Ints, Floats]]:
-        """Blocks of weights (b, unit) and of the tables (b, criterion, L, L) that they add up to."""
-        cells = self.table.shape[-2:]
-        sampling = self.sampling
-        if self.weighted is not None:
-            yield np.empty((len(self.weighted), 0), dtype=np.int64), self.weighted
-            return
-        if sampling.resample != "items+criteria":
-            flat = rows.reshape((len(rows), -1))
-            for drawn in multinomial_blocks(multiplicities, sampling.n_resamples, sampling.seed):
-                yield drawn, (drawn @ flat).reshape((len(drawn), -1, *cells))
-            return
-        items = np.repeat(rows, multiplicities, axis=0)
-        present = np.ones(items.shape[:2], dtype=bool)
-        size = max(1, _HELD // max(1, present.size))
-        seeds = np.random.SeedSequence(sampling.seed).spawn(-(-sampling.n_resamples // size))
-        left = sampling.n_resamples
-        for seed in seeds:
-            drawn = two_stage_weights(present, min(size, left), seed)
-            left -= len(drawn)
-            yield drawn, np.einsum("big,igc->bgc", drawn, items).reshape((len(drawn), -1, *cells))
-
-    def _replicate(self, name: str, tables: Floats) -> tuple[Floats, Floats]:
+    def replicate(self, name: str, tables: Floats) -> tuple[Floats, Floats]:
         """Values (b,) of resampled tables, and the share (b, criterion) of each criterion in them."""
         if self.macro_weights is None:
             value, _ = self.statistics[name].value(tables.sum(1))
@@ -225,18 +202,19 @@ class Estimate:
 
     def _influence(self, name: str, rows: Floats) -> Floats:
         tables = self.table[None].astype(np.float64)
-        _, portion = self._replicate(name, tables)
+        _, portion = self.replicate(name, tables)
         return np.einsum("ugc,gc->u", rows, self._slope(name, tables, portion)[0])
 
-    def _error(self, name: str, tables: Floats, portion: Floats, drawn: Ints, rows: Floats) -> Floats:
+    def error(self, name: str, tables: Floats, portion: Floats, drawn: Ints, rows: Floats) -> Floats:
         """Standard error (b,) of each replicate, from the influences of its own units."""
         slope = self._slope(name, tables, portion).reshape((len(tables), -1))
         influence = slope @ rows.reshape((len(rows), -1)).T
         return np.sqrt((drawn * influence**2).sum(1))
 
-    def _ends(
-        self, name: str, replicates: Floats, errors: list[Floats], rows: Floats, multiplicities: Ints
+    def ends(
+        self, name: str, replicates: Floats, errors: Floats | None, rows: Floats, multiplicities: Ints
     ) -> dict[str, Any]:
+        """Standard error, ends and undefined share of a statistic from its replicates."""
         level, method, value = self.sampling.level, self.sampling.method, self.values[name]
         defined = replicates[~np.isnan(replicates)]
         se = float(defined.std(ddof=1)) if len(defined) > 1 else np.nan
@@ -244,8 +222,9 @@ class Estimate:
             accelerate = acceleration(self._influence(name, rows), multiplicities)
             ends = bca_interval(value, replicates, accelerate, level)
         elif method == "studentized":
+            assert errors is not None
             se = float(np.sqrt((multiplicities * self._influence(name, rows) ** 2).sum()))
-            ends = studentized_interval(value, se, replicates, np.concatenate(errors), level)
+            ends = studentized_interval(value, se, replicates, errors, level)
         else:
             ends = percentile_interval(replicates, level)
         if np.isnan(value):

@@ -22,6 +22,7 @@ from xjudge.labelled._labels import TooManyItemsError
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import share
 from xjudge.labelled._sampling import Sampling
+from xjudge.labelled._together import Placed, made, mirror, replicates
 from xjudge.statistics._poisson_sums import poisson_sums
 from xjudge.statistics.units import Cells, Patterns, cluster_sums, contributions, patterns, second_moments
 
@@ -269,11 +270,14 @@ class Intervals:
         out = {f"{name}_{end}": np.full(shape, np.nan) for name in values for end in ends}
         out |= {f"{name}_interval": np.full((*shape, 2), np.nan) for name in values}
         out |= {f"{name}_unseen": np.zeros(shape, dtype=bool) for name in values}
-        for at, estimate, rows, multiplicities in self._estimates(
-            plan, counted, values, apart, statistics, totals
-        ):
-            for key, value in estimate.made(rows, multiplicities).items():
+        for at, found in made(self._estimates(plan, counted, values, apart, statistics, totals)):
+            for key, value in found.items():
                 out[key][at] = value
+        if self.counting.sides.kind == "raters":
+            for name in values:
+                if statistics[name].symmetric:
+                    for end in (*ends, "interval", "unseen"):
+                        mirror(out[f"{name}_{end}"], -3 if end == "interval" else -2)
         return out
 
     def _estimates(
@@ -284,16 +288,25 @@ class Intervals:
         apart: Ints,
         statistics: Mapping[str, OfTable],
         totals: Ints,
-    ) -> Iterator[tuple[tuple[int, ...], Estimate, Floats, Ints]]:
-        """Every estimate that is defined: where it stands, and the units behind it."""
+    ) -> Iterator[Placed]:
+        """Every estimate that is defined: where it stands, and the units behind it.
+
+        Of two raters compared with each other, the one after the other is enough: their tables the other way
+        round are the transposed ones, and only what is not the same of them is estimated again.
+        """
         shape = next(iter(values.values())).shape
         source = self._source(plan)
         held = None if source in ("cells", "criteria") else self._counted(plan, counted)
+        macro = self._macro_weights(plan)
+        both = self.counting.sides.kind == "raters"
+        again = [name for name in values if not statistics[name].symmetric]
         for index in np.ndindex(shape[:-4]):
             for criterion, other, a, b in np.ndindex(shape[-4:]):
+                if both and a > b:
+                    continue
                 at = (*index, criterion, other, a, b)
-                known = {name: float(value[at]) for name, value in values.items()}
-                if all(np.isnan(value) for value in known.values()):
+                back = (*index, criterion, other, b, a) if both else at
+                if all(np.isnan(value[at]) and np.isnan(value[back]) for value in values.values()):
                     continue
                 own = apart[index][:, other, a, b]
                 own = own[criterion : criterion + 1] if plan.aggregate is None else own
@@ -305,9 +318,14 @@ class Intervals:
                     rows, multiplicities = np.empty((0, *own.shape)), np.empty(0, dtype=np.int64)
                 else:
                     rows, multiplicities = self._rows(plan, source, slot, place, own, int(totals[at]))
-                macro = self._macro_weights(plan)
+                known = {name: float(value[at]) for name, value in values.items()}
                 estimate = Estimate(self.sampling, own, statistics, known, macro, weighted)
-                yield at, estimate, rows, multiplicities
+                one = Placed(at, estimate, rows, multiplicities)
+                if not np.isnan([*known.values()]).all():
+                    yield one
+                known = {name: float(value[back]) for name, value in values.items()}
+                if both and a < b and again and not np.isnan([*known.values()]).all():
+                    yield one.transposed(back, {name: known[name] for name in again})
 
     def _weighted(self, plan: Plan, slot: Any, place: tuple[int, int, int, int], own: Ints) -> Floats:
         """Tables (resample, criterion, L, R) that a pass has drawn for one estimate."""
@@ -329,11 +347,13 @@ class Intervals:
         """Replicates (replicate, ...) of every estimate; jointly drawn where ``joint`` was asked for."""
         shape = next(iter(values.values())).shape
         out = {name: np.full((self.sampling.n_resamples, *shape), np.nan) for name in values}
-        for at, estimate, rows, multiplicities in self._estimates(
-            plan, counted, values, apart, statistics, totals
-        ):
-            for name, drawn in estimate.replicates(rows, multiplicities).items():
+        for at, found in replicates(self._estimates(plan, counted, values, apart, statistics, totals)):
+            for name, drawn in found.items():
                 np.moveaxis(out[name], 0, -1)[at] = drawn
+        if self.counting.sides.kind == "raters":
+            for name in values:
+                if statistics[name].symmetric:
+                    mirror(out[name], -2)
         return out
 
     def _rows(
