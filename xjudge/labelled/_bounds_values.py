@@ -12,10 +12,9 @@ from xjudge.columns import criterion_weights
 from xjudge.errors import Reason
 from xjudge.labelled._bounds_ranges import Ends, Route, covered, n_open
 from xjudge.labelled._common import texts
-from xjudge.labelled._evaluation import averaged
+from xjudge.labelled._evaluation import Placing, Tables, averaged
 from xjudge.labelled._intervals import Intervals
 from xjudge.labelled._pass import Pass, Plan
-from xjudge.labelled._results import placed, share
 from xjudge.labelled._sampling import Sampling
 from xjudge.statistics.bounds import (
     Range,
@@ -34,66 +33,20 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
 
 
-class _Placing:
-    """Puts arrays on the result's dims, and sums counts over criteria where they are averaged."""
-
-    def __init__(self, counting: Pass, plan: Plan) -> None:
-        self.counting, self.plan = counting, plan
-
-    def on_dims(self, array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
-        counting = self.counting
-        return placed(
-            counting.view, counting.sides, array, criterion=self.plan.per_criterion, trailing=trailing
-        )
-
-    def pooled(self, counts: Ints) -> Ints:
-        """Counts (..., criterion, other, A, B) as the protocol reports them."""
-        return counts if self.plan.aggregate is None else counts.sum(-4, keepdims=True)
-
-    def table(self, apart: Ints) -> Ints:
-        """Tables (..., criterion, other, A, B, L, R) as the protocol evaluates them."""
-        return apart.sum(-6, keepdims=True) if self.plan.aggregate == "micro" else apart
-
-    def averaged(self, value: Floats, reason: Codes) -> tuple[Floats, Codes, Ints]:
-        """The mean over criteria under ``"macro"``, and how many it includes."""
-        if self.plan.aggregate != "macro":
-            return value, reason, (reason == 0).astype(np.int64)
-        weights = criterion_weights(self.counting.view, self.plan.resolved.protocol)
-        return averaged(weights, value, reason)
-
-
 def _counts_and_values(
-    place: _Placing, counted: list[Any], names: Sequence[str], weights: Floats | None, open_cases: Ints
-) -> tuple[dict[str, Any], Ints]:
-    """Counts, and the statistics on covered cases; also the eligible pairs as they are evaluated."""
-    counting, plan = place.counting, place.plan
-    raw = counting.raw(plan, counted)
-    eligible_apart = plan.eligible(raw)
-    table = place.table(plan.collapse(raw))
-    micro = plan.aggregate == "micro"
-    eligible = eligible_apart.sum(-4, keepdims=True) if micro else eligible_apart
+    tables: Tables, names: Sequence[str], weights: Floats | None, open_cases: Ints
+) -> dict[str, Any]:
+    """Counts, and the statistics on covered cases."""
     out: dict[str, Any] = {}
     for name in names:
-        value, reason = covered(name, weights).value(table)
-        reason = np.where(eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
-        value, reason, _ = place.averaged(np.where(reason == 0, value, np.nan), reason)
-        out[name] = place.on_dims(np.where(reason == 0, value, np.nan))
-        out[f"{name}_reason"] = texts(place.on_dims(reason))
-    used = place.pooled(table.sum((-2, -1)))
-    items = counting.items(plan, counted)
-    out["n"] = place.on_dims(used)
-    out["n_items"] = place.on_dims(used if items is None else items)
-    out["n_eligible"] = place.on_dims(place.pooled(eligible_apart))
-    out["n_unresolved"] = place.on_dims(place.pooled(open_cases))
-    out["coverage"] = share(out["n"], out["n_eligible"])
-    if plan.scale.kind == "binary":  # of all covered pairs; a statistic of that name may be an average
-        cells = table.sum(-6, keepdims=True) if plan.aggregate == "macro" else table
-        total = cells.sum((-2, -1))
-        for name, axis in (("rate_reference", -1), ("rate_rater", -2)):
-            out.setdefault(name, place.on_dims(share(cells.sum(axis)[..., 1], total)))
-    if counting.sides.kind == "majority":
-        out["n_reference_ties"] = place.on_dims(place.pooled(raw[..., plan.tied, :].sum(-1)))
-    return out, eligible
+        value, reason, _ = tables.settled(*covered(name, weights).value(tables.table))
+        out[name] = tables.on_dims(value)
+        out[f"{name}_reason"] = texts(tables.on_dims(reason))
+    out |= tables.counts()
+    out["n_unresolved"] = tables.on_dims(tables.over_criteria(open_cases))
+    for name, rate in tables.rates().items():
+        out.setdefault(name, rate)  # of all covered pairs; a statistic of that name may be an average
+    return out | tables.ties()
 
 
 class _Merged(Intervals):
@@ -156,7 +109,7 @@ class Bounds:
         self.counting, self.plan, self.opened, self.routes = counting, plan, opened, routes
         self.weights, self.shares, self.sampling, self.many = weights, shares, sampling, many
         self.drawn = [] if sampling.method is None else list(drawn)
-        self.place = _Placing(counting, plan)
+        self.place = Placing(counting, plan)
         made: dict[Plan, _Merged] = {}
         self.intervals: dict[str, _Merged] = {}
         in_clusters = self.drawn and sampling.resample == "clusters"
@@ -188,10 +141,11 @@ class Bounds:
         by_vote = self.counting.sides.kind == "majority"
         names = list(self.routes)
         route = self.routes[names[0]] if by_vote else Route(self.counting, self.opened, _no_ends)
-        out, eligible = _counts_and_values(self.place, counted, names, self.weights, n_open(route, counted))
+        tables = Tables(self.counting, self.plan, counted)
+        out = _counts_and_values(tables, names, self.weights, n_open(route, counted))
         included = []
         for name in names:
-            found, n_included = self._ranges(name, counted, eligible)
+            found, n_included = self._ranges(name, counted, tables.eligible)
             out |= found
             included.append(n_included)
         if self.plan.aggregate == "macro":
@@ -204,7 +158,7 @@ class Bounds:
         route, place = self.routes[name], self.place
         raw = route.counting.raw(route.plan, counted)
         apart = route.plan.collapse(raw)
-        table = place.table(apart)
+        table = place.joined(apart)
         at_shares = [self._at_share(route, table, one, eligible) for one in self.shares]
         lower, upper, sharp, reason = (
             np.stack(part, axis=-1) for part in zip(*(e for e, _ in at_shares), strict=True)
@@ -215,7 +169,7 @@ class Bounds:
             f"{name}_range_reason": texts(reason),
         }
         if name in self.drawn:
-            totals = place.pooled(raw.sum((-2, -1)))
+            totals = place.over_criteria(raw.sum((-2, -1)))
             units = np.broadcast_to(self._n_units(counted, eligible), lower.shape[:-1])
             out |= self._sampled(name, counted, apart, totals, lower, upper, units)
         n_included = at_shares[int(np.argmax(self.shares))][1]
@@ -253,7 +207,7 @@ class Bounds:
             return np.array(self.plan.n_criteria)
         if self.sampling.resample == "clusters":
             return np.array(self.n_clusters)
-        cases = self.place.pooled(eligible)
+        cases = self.place.over_criteria(eligible)
         items = self.counting.items(self.plan, counted)
         return cases if items is None or self.sampling.resample == "decisions" else np.minimum(items, cases)
 
@@ -315,14 +269,14 @@ def overturned(
     many: bool,
 ) -> dict[str, Any]:
     """Breakdown shares at thresholds, with counts and the statistic on the covered cases."""
-    place = _Placing(counting, plan)
+    place = Tables(counting, plan, counted)
     route = Route(counting, opened, _no_ends)
-    out, eligible = _counts_and_values(place, counted, [statistic], weights, n_open(route, counted))
-    table = place.table(opened.collapse(counting.raw(opened, counted)))
+    out = _counts_and_values(place, [statistic], weights, n_open(route, counted))
+    table = place.joined(opened.collapse(counting.raw(opened, counted)))
     if plan.aggregate == "macro":
         shares = criterion_weights(counting.view, plan.resolved.protocol)
         least, reason = _of_the_mean(table, statistic, weights, thresholds, shares)
-        nothing = (eligible == 0).all(-4, keepdims=True)
+        nothing = (place.eligible == 0).all(-4, keepdims=True)
     else:
         cells = table[..., None, :, :]
         if plan.scale.n_categories == 2:
@@ -330,7 +284,7 @@ def overturned(
         else:
             own = weights if statistic == "kappa" else None
             least, reason = category_breakdown(cells, statistic, thresholds, weights=own)
-        nothing = eligible == 0
+        nothing = place.eligible == 0
     reason = np.where(nothing[..., None], np.int8(Reason.NO_OVERLAP), reason)
     if not many:
         return {

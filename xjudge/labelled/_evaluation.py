@@ -21,6 +21,7 @@ from xjudge.labelled._sampling import Sampling
 from xjudge.statistics.coefficients import COEFFICIENTS
 
 __all__ = [
+    "Placing",
     "Tables",
     "Weights",
     "averaged",
@@ -87,7 +88,42 @@ def weight_matrices(weights: Any, costs: Any, plan: Plan) -> Weights:
     return {str(name): matrix_of(weights, one, plan) for name, one in costs.items()}
 
 
-class Tables:
+class Placing:
+    """Where the numbers of one protocol stand in the result, and how its criteria come together.
+
+    Parameters
+    ----------
+    counting : Pass
+    plan : Plan
+    """
+
+    def __init__(self, counting: Pass, plan: Plan) -> None:
+        self.counting, self.plan = counting, plan
+        self.macro = plan.aggregate == "macro"
+
+    def joined(self, apart: Ints) -> Ints:
+        """Tables (..., criterion, other, A, B, L, R) as they are evaluated: summed under ``"micro"``."""
+        return apart.sum(-6, keepdims=True) if self.plan.aggregate == "micro" else apart
+
+    def over_criteria(self, counts: Ints) -> Ints:
+        """Counts (..., criterion, other, A, B) as they are reported: summed where criteria are pooled."""
+        return counts if self.plan.aggregate is None else counts.sum(-4, keepdims=True)
+
+    def averaged(self, value: Floats, reason: Codes) -> tuple[Floats, Codes, Ints]:
+        """The mean over criteria under ``"macro"``, and how many it includes."""
+        if not self.macro:
+            return value, reason, (reason == 0).astype(np.int64)
+        return averaged(criterion_weights(self.counting.view, self.plan.resolved.protocol), value, reason)
+
+    def on_dims(self, array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
+        """An array (..., criterion or 1, other, A, B, *trailing) on the dims of the result."""
+        counting = self.counting
+        return placed(
+            counting.view, counting.sides, array, criterion=self.plan.per_criterion, trailing=trailing
+        )
+
+
+class Tables(Placing):
     """What the pass counted for one protocol, as statistics are evaluated on it.
 
     Parameters
@@ -99,6 +135,8 @@ class Tables:
 
     Attributes
     ----------
+    eligible : ndarray
+        Eligible pairs (..., criterion or 1, other, A, B) by the criteria that are evaluated.
     raw, table, apart : ndarray
         Raw tables and tables of the protocol (..., criterion, other, A, B, L, R): criteria summed under
         ``"micro"``, and never summed.
@@ -107,32 +145,37 @@ class Tables:
     """
 
     def __init__(self, counting: Pass, plan: Plan, counted: list[Any]) -> None:
-        self.counting, self.plan, self.counted = counting, plan, counted
-        self.macro = plan.aggregate == "macro"
+        super().__init__(counting, plan)
+        self.counted = counted
         raw, items = counting.raw(plan, counted), counting.items(plan, counted)
         self.apart = plan.collapse(raw)
-        self.raw = raw.sum(-6, keepdims=True) if plan.aggregate == "micro" else raw
+        self.raw = self.joined(raw)
         self.table = plan.collapse(self.raw)
-        self._pairs, self._eligible = self.table.sum((-2, -1)), plan.eligible(self.raw)
-        self.n, self.n_eligible = self.over_criteria(self._pairs), self.over_criteria(self._eligible)
+        self._pairs, self.eligible = self.table.sum((-2, -1)), plan.eligible(self.raw)
+        self.n, self.n_eligible = self.over_criteria(self._pairs), self.over_criteria(self.eligible)
         self.n_items = self.n if items is None else items
         self.totals = self.over_criteria(self.raw.sum((-2, -1)))
-
-    def over_criteria(self, counts: Ints) -> Ints:
-        """Counts (..., criterion, other, A, B), summed where criteria are averaged."""
-        return counts.sum(-4, keepdims=True) if self.macro else counts
-
-    def on_dims(self, array: npt.NDArray[Any], trailing: int = 0) -> npt.NDArray[Any]:
-        """An array (..., criterion or 1, other, A, B, *trailing) on the dims of the result."""
-        counting = self.counting
-        return placed(
-            counting.view, counting.sides, array, criterion=self.plan.per_criterion, trailing=trailing
-        )
 
     def counts(self) -> dict[str, npt.NDArray[Any]]:
         """What every result says of its size, on the result's dims."""
         out = {name: self.on_dims(getattr(self, name)) for name in ("n", "n_items", "n_eligible")}
         return out | {"coverage": share(out["n"], out["n_eligible"])}
+
+    def rates(self) -> dict[str, npt.NDArray[Any]]:
+        """The positive rates of both sides of a binary scale, of all used pairs."""
+        if self.plan.scale.kind != "binary":
+            return {}
+        cells = self.table.sum(-6, keepdims=True) if self.macro else self.table
+        total = cells.sum((-2, -1))
+        sums = {"rate_reference": cells[..., 1, :].sum(-1), "rate_rater": cells[..., :, 1].sum(-1)}
+        return {name: self.on_dims(share(one, total)) for name, one in sums.items()}
+
+    def ties(self) -> dict[str, npt.NDArray[Any]]:
+        """Cases that a majority reference leaves out, as its vote is tied."""
+        if self.counting.sides.kind != "majority":
+            return {}
+        ties = self.raw[..., self.plan.tied, :].sum(-1)
+        return {"n_reference_ties": self.on_dims(self.over_criteria(ties))}
 
     def settled(self, value: Floats, reason: Codes, min_overlap: int = 1) -> tuple[Floats, Codes, Ints]:
         """Values that stand, NaN for the others, with reasons and the criteria they include.
@@ -140,13 +183,10 @@ class Tables:
         From values (..., criterion, other, A, B) by criterion, which are averaged where the protocol says so.
         """
         sides = self.counting.sides
-        reason = np.where(self._eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
+        reason = np.where(self.eligible == 0, np.int8(Reason.NO_OVERLAP), reason)
         thin = (reason == 0) & (self._pairs < min_overlap)
         reason = np.where(thin, np.int8(Reason.BELOW_MIN_OVERLAP), reason)
-        n_included = (reason == 0).astype(np.int64)
-        if self.macro:
-            weights = criterion_weights(self.counting.view, self.plan.resolved.protocol)
-            value, reason, n_included = averaged(weights, value, reason)
+        value, reason, n_included = self.averaged(value, reason)
         if sides.kind == "raters":
             same = np.array(sides.left)[:, None] == np.array(sides.right)
             reason = np.where(same, np.int8(Reason.SAME_RATER), reason)
@@ -258,15 +298,7 @@ def _of_the_protocol(tables: Tables) -> dict[str, npt.NDArray[Any]]:
         changed = changed if plan.aggregate is None else changed.sum(-4, keepdims=True)
         each_pair = (*changed.shape[:-2], *tables.n.shape[-2:])
         out["n_extraction_changed"] = tables.on_dims(np.broadcast_to(changed, each_pair))
-    if counting.sides.kind == "majority":
-        ties = tables.raw[..., plan.tied, :].sum(-1)
-        out["n_reference_ties"] = tables.on_dims(tables.over_criteria(ties))
-    if plan.scale.kind == "binary":
-        cells = tables.table.sum(-6, keepdims=True) if tables.macro else tables.table
-        total = cells.sum((-2, -1))
-        out["rate_reference"] = tables.on_dims(share(cells[..., 1, :].sum(-1), total))
-        out["rate_rater"] = tables.on_dims(share(cells[..., :, 1].sum(-1), total))
-    return out
+    return out | tables.ties() | tables.rates()
 
 
 def averaged(
