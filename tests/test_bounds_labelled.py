@@ -865,7 +865,7 @@ def slow_open(codes: Any) -> Any:
 def test_breakdown_refuses_thresholds_that_are_no_numbers(ds: xr.Dataset, threshold: Any) -> None:
     with pytest.raises(xj.ProtocolError, match="`threshold` is a number"):
         xj.breakdown(ds, "accuracy", threshold)
-    with pytest.raises(xj.ProtocolError, match="takes one statistic"):
+    with pytest.raises(xj.ProtocolError, match=r"`statistic` is a name or word; got \['accuracy'\]"):
         xj.breakdown(ds, ["accuracy"], 0.5)  # type: ignore[arg-type]
 
 

@@ -82,6 +82,7 @@ ROOMS: dict[str, Room] = {
     "columns": Room(3),
     "simulation": Room(4),
     "labelled": Room(4, FRONT),
+    "labelled._arguments": Room(4, 0),
     "labelled._common": Room(4, 0),
     "labelled._sampling": Room(4, 1),
     "labelled._sides": Room(4, 1),

@@ -241,6 +241,8 @@ class View:
                 chosen = chosen.values
         if isinstance(chosen, str | int) or not isinstance(chosen, Iterable):
             chosen = [chosen]
+        if getattr(chosen, "ndim", 1) != 1:
+            raise StructureError(f"`{what}` is a list of raters or a boolean array along `rater`.")
         values = _plain(np.asarray(list(chosen), dtype=object))
         if len(values) and all(isinstance(value, bool) for value in values):
             if len(values) != len(self.raters):
@@ -265,15 +267,20 @@ class View:
         Raises
         ------
         StructureError
-            Where no rater has that name.
+            Where no rater has that name, or several have.
         """
         name = name.item() if isinstance(name, np.generic) else name
         found = [
-            p for p, rater in enumerate(_plain(self.raters)) if rater == name and type(rater) is type(name)
+            p for p, rater in enumerate(_plain(self.raters)) if type(rater) is type(name) and rater == name
         ]
         if not found:
             raise StructureError(
                 f"`{what}`: there is no rater {name!r}; there are {listing(_plain(self.raters), most=9)}."
+            )
+        if len(found) > 1:
+            raise StructureError(
+                f"`{what}`: {len(found)} raters are called {name!r}; give each a name of its own, "
+                "`ds.assign_coords(rater=[...])`."
             )
         return found[0]
 
@@ -305,8 +312,9 @@ class View:
         for have, least, role in ((self.humans, humans, "human"), (self.judges, judges, "judge")):
             if len(have) < least:
                 raise OverlapError(
-                    f"This needs at least {least} {role}{'s' if least > 1 else ''}; the dataset has "
-                    f"{len(have)} (coordinate `role`). Compare raters of one role with `raters=`."
+                    f"This needs at least {least} {role}{'s' if least > 1 else ''}; there are {len(have)} "
+                    "by the coordinate `role`, `humans=` and `judges=`; agreement and reliability compare "
+                    "raters of one role with `raters=`."
                 )
 
     # ------------------------------------------------------------------------------------------------- axes

@@ -12,6 +12,7 @@ import xarray as xr
 
 from xjudge.codes import N_OUTCOMES
 from xjudge.errors import ProtocolError, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import texts, warn_recoded, warn_undefined
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
@@ -108,6 +109,7 @@ def prevalence(
     >>> bool(wider)
     False
     """
+    check_arguments(prevalence, locals())
     _check_prevalence(method, strata, protocol, reference, level)
     many = not isinstance(judge, str | int | np.generic)
     view = View.of(data, humans=humans, judges=judge, **told_apart(reference))

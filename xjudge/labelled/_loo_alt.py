@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import texts, warn_undefined
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.protocol import Protocol
@@ -111,6 +112,7 @@ def alt_test(
     >>> found["passes"].sel(rater="orion-large").item()
     1.0
     """
+    check_arguments(alt_test, locals())
     opened = Opened(data, "alt_test", protocol, by=by, judges=judges, humans=humans)
     scale = opened.plan.scale
     scores = scale.scores if scale.ordered else None

@@ -39,7 +39,7 @@ class Strata(NamedTuple):
         Raises
         ------
         StructureError
-            No such coordinate; sampling weights that differ within a stratum or are negative.
+            No such coordinate, or no value in it; sampling weights that differ within a stratum or are negative.
         """
         view = opened.view
         there = {name for name in (STRATUM, WEIGHT) if name in view.data.variables}
@@ -47,6 +47,8 @@ class Strata(NamedTuple):
             return None
         name = STRATUM if strata is None else strata
         codes, unique = pd.factorize(view.item_values(name, "strata"))
+        if not len(unique):
+            raise StructureError(f"`strata={name!r}` has no value on any item.")
         factor = np.ones(len(unique))
         if WEIGHT in there:
             factor = _factors(np.asarray(view.item_values(WEIGHT, "strata")), codes, unique, name)

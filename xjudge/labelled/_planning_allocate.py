@@ -11,6 +11,7 @@ import xarray as xr
 
 from xjudge.codes import MISSING
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs, version
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.protocol import Protocol
@@ -95,6 +96,7 @@ def allocate(
     >>> ds.judge.join(sheet)["sampling_weight"].dims
     ('item',)
     """
+    check_arguments(allocate, locals())
     if design not in _DESIGNS:
         raise ProtocolError(f"`design` is one of {listing(_DESIGNS, most=5)}; got {design!r}.")
     if design in ("strat_judge", "neyman") and judge is None:

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs, texts, version
 from xjudge.labelled._loo_pass import Opened
 from xjudge.protocol import Protocol
@@ -89,10 +90,13 @@ def wrong_top_probability(
     >>> found["top"].item(), bool(found["wrong_top"] < 0.1)
     ('orion-large', True)
     """
+    check_arguments(wrong_top_probability, locals())
     if method not in ("auto", "gaussian", "monte_carlo"):
         raise ProtocolError(f"`method` must be 'auto', 'gaussian' or 'monte_carlo'; got {method!r}.")
     if design not in ("random", "shared", "strat"):
         raise ProtocolError(f"`design` must be 'random', 'shared' or 'strat'; got {design!r}.")
+    if mask not in ("bernoulli", "exact"):
+        raise ProtocolError(f"`mask` must be 'bernoulli' or 'exact'; got {mask!r}.")
     plain = design != "strat" and rank_by == "score"
     if method == "gaussian" and not plain:
         raise ProtocolError(

@@ -153,11 +153,11 @@ def splits(
 def calibration_size(n_calibration: float, total: int) -> int:
     """Cases of the calibration part; 0 where there are too few to split."""
     whole = isinstance(n_calibration, int | np.integer) and not isinstance(n_calibration, bool)
-    size = int(n_calibration) if whole else round(float(n_calibration) * total)
     if not whole and not 0 < n_calibration < 1:
         raise ProtocolError(
             f"`n_calibration` is a number of cases or a share in (0, 1); got {n_calibration!r}."
         )
+    size = int(n_calibration) if whole else round(float(n_calibration) * total)
     if total < 2:
         return 0
     if whole and not 0 < size < total:

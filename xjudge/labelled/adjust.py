@@ -14,6 +14,7 @@ from xjudge.errors import ProtocolError, XJudgeWarning, listing, warn
 from xjudge.labelled._adjust_features import feature_columns
 from xjudge.labelled._adjust_pairs import Asked, estimated_pairs, votes
 from xjudge.labelled._adjust_rates import prevalence
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights, chosen_statistics, warn_recoded, warn_undefined
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
@@ -145,6 +146,7 @@ def adjust(
     >>> bool(inside.all()), found["abstention_p_value"].dims
     (True, ('reference', 'rater', 'feature'))
     """
+    check_arguments(adjust, locals())
     _check_options(method, interval, resample, level)
     view = View.of(data, humans=humans, judges=judges)
     if view.lazy and not compute:

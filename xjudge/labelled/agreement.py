@@ -12,6 +12,7 @@ import xarray as xr
 from xjudge.codes import MISSING, raw_names
 from xjudge.errors import ProtocolError
 from xjudge.labelled._agreed import agreed
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_recoded
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs
@@ -78,6 +79,7 @@ def tables(
     >>> t["count"].dims
     ('rater', 'reference_label', 'rater_label')
     """
+    check_arguments(tables, locals())
     view = View.of(data, humans=humans, judges=judges, **told_apart(reference, raters))
     chosen = Protocol() if protocol is None else protocol
     if chosen.aggregate == "macro":
@@ -239,6 +241,7 @@ def agreement(
     >>> result["kappa"].dims
     ('rater',)
     """
+    check_arguments(agreement, locals())
     chosen = Protocol() if protocol is None else protocol
     return agreed(
         "agreement",
@@ -319,6 +322,7 @@ def sweep(
     >>> result["accuracy"].dims, result.sizes["protocol"]
     (('protocol', 'rater'), 6)
     """
+    check_arguments(sweep, locals())
     chosen = [protocols] if isinstance(protocols, Protocol) else list(protocols)
     if not chosen:
         raise ProtocolError("`sweep` needs at least one protocol; see xj.Protocol.grid.")

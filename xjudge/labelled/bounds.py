@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._bounds_ranges import bounded_statistics, open_plan, outcome_codes, routes
 from xjudge.labelled._bounds_values import Bounds, overturned
 from xjudge.labelled._common import agreement_weights, warn_recoded, warn_undefined
@@ -137,6 +138,7 @@ def coverage_bounds(
     >>> bool(inside.all())
     True
     """
+    check_arguments(coverage_bounds, locals())
     view = View.of(data, humans=humans, judges=judges, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
@@ -247,8 +249,7 @@ def breakdown(
     >>> found["breakdown"].dims
     ('rater',)
     """
-    if not isinstance(statistic, str):
-        raise ProtocolError(f"`breakdown` takes one statistic; got {statistic!r}.")
+    check_arguments(breakdown, locals())
     view = View.of(data, humans=humans, judges=judges, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)
@@ -264,7 +265,7 @@ def breakdown(
         )
     many = not isinstance(threshold, int | float | np.number)
     thresholds = np.atleast_1d(np.asarray(threshold, dtype=np.float64))
-    if thresholds.ndim != 1 or not len(thresholds) or np.isnan(thresholds).any():
+    if thresholds.ndim != 1 or not len(thresholds) or not np.isfinite(thresholds).all():
         raise ProtocolError(f"`threshold` is a number or a list of numbers; got {threshold!r}.")
     matrix = agreement_weights(weights, costs, plan.scale, plan.outcomes)
     opened = open_plan(plan, codes)

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import chosen_statistics, texts, warn_recoded, warn_undefined
 from xjudge.labelled._evaluation import Tables, check_weights, matrix_of, sampling_attrs
 from xjudge.labelled._intervals import Intervals
@@ -130,6 +131,7 @@ def compare(
     >>> result["accuracy_difference"].dims
     ()
     """
+    check_arguments(compare, locals())
     view = View.of(data, humans=humans, **told_apart(reference))
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import OverlapError, ProtocolError, Reason
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights, chosen_statistics, texts, warn_undefined
 from xjudge.labelled._crowd_pass import Crowd, Pairs, pair_targets
 from xjudge.labelled._estimate import OfTable, coefficient, from_standard_error
@@ -106,6 +107,7 @@ def pair_agreement(
     >>> found["kappa"].dims, str(found["rater_a"].values[0]), found.attrs["n_pairs_met"]
     (('pair',), 'ann', 21)
     """
+    check_arguments(pair_agreement, locals())
     crowd = Crowd("pair_agreement", data, humans, judges, protocol)
     sampling = Sampling(None if crowd.pooled and interval == "auto" else interval, "items", level, 1, 0)
     if sampling.method is not None and (sampling.resamples or crowd.pooled):
@@ -281,6 +283,7 @@ def rater_agreement(
     >>> found["accuracy_shrunk"].dims, found["accuracy_shrunk_interval"].dims
     (('rater',), ('rater', 'bound'))
     """
+    check_arguments(rater_agreement, locals())
     crowd = Crowd("rater_agreement", data, humans, judges, protocol)
     if reference not in ("pooled", "majority"):
         raise ProtocolError(

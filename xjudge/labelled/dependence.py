@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import Reason
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_pass import JOINT_ERRORS, SUMS, JointErrorCounts, OpenedPanel
 from xjudge.protocol import Protocol
@@ -96,6 +97,7 @@ def panel_dependence(
     >>> bool(found["n_all_wrong"] > 10 * found["expected_all_wrong"])
     True
     """
+    check_arguments(panel_dependence, locals())
     opened = OpenedPanel(
         data,
         "panel_dependence",

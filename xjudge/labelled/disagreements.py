@@ -12,6 +12,7 @@ import xarray as xr
 
 from xjudge.codes import raw_names, to_codes, translate
 from xjudge.errors import ProtocolError, StructureError, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._sides import Sides, told_apart
@@ -91,6 +92,7 @@ def disagreements(
     >>> set(rows["rater_label"])
     {'MET'}
     """
+    check_arguments(disagreements, locals())
     view = View.of(data, humans=humans, **told_apart(reference, [judge] if reference == "majority" else None))
     chosen = Protocol() if protocol is None else protocol
     if reference == "pooled":

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
@@ -99,6 +100,7 @@ def panel_geometry(
     >>> (found["distance"] > 3).values.tolist()
     [False, True]
     """
+    check_arguments(panel_geometry, locals())
     if isinstance(n_simulated, bool) or n_simulated != int(n_simulated) or n_simulated < 3:
         raise ProtocolError(f"`n_simulated` is a number of at least 3; got {n_simulated!r}.")
     opened = OpenedPanel(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, XJudgeWarning, warn
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import texts, warn_undefined
 from xjudge.labelled._loo_alt import alt_test
 from xjudge.labelled._loo_pass import Codes, Opened
@@ -126,6 +127,7 @@ def loo_validate(
     >>> found["verdict"].sel(rater="orion-large").item()
     'accept'
     """
+    check_arguments(loo_validate, locals())
     opened = Opened(data, "loo_validate", protocol, by=by, judges=judges, humans=humans)
     rule: dict[str, Any] = {"eps": eps, "threshold": threshold, "strict": strict}
     decide: dict[str, Any] = {"level": level, "at_margin": at_margin, "combine": combine}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, ProtocolWarning, Reason, XJudgeWarning, warn
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Partial, partial
 from xjudge.labelled._panel_pass import SUMS, VOTES, OpenedPanel, Units, flat_units
@@ -154,6 +155,7 @@ def effective_size(
     >>> found["participation_ratio"].item() < found.sizes["rater"]
     True
     """
+    check_arguments(effective_size, locals())
     if method not in ("analytic", "monte_carlo"):
         raise ProtocolError(f"`method` is 'analytic' or 'monte_carlo'; got {method!r}.")
     if not isinstance(anchor, Partial) and anchor not in _ANCHORS:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.labelled._planning_allocate import allocate
@@ -119,6 +120,7 @@ def plan_overlap(
     >>> float(plan["m"]) == max(float(plan["m_fr"]), float(plan["m_fa"]))
     True
     """
+    check_arguments(plan_overlap, locals())
     if isinstance(prevalence, int | float):
         if n_categories != 2:
             raise ProtocolError(

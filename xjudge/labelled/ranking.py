@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import chosen_statistics, texts, warn_undefined
 from xjudge.labelled._estimate import coefficient
 from xjudge.labelled._evaluation import Tables, check_weights, matrix_of
@@ -99,6 +100,7 @@ def rank(
     >>> str(ranked["rater"].values[ranked["rank"] == 1][0])
     'orion-large'
     """
+    check_arguments(rank, locals())
     if not isinstance(statistic, str | None):
         raise ProtocolError(f"`rank` takes one statistic; got {statistic!r}.")
     if resample not in ("items", "clusters"):

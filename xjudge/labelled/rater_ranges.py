@@ -11,6 +11,7 @@ import xarray as xr
 
 from xjudge.columns import criterion_weights
 from xjudge.errors import OverlapError, ProtocolError, Reason, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._bounds_ranges import outcome_codes
 from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded, warn_undefined
 from xjudge.labelled._evaluation import averaged
@@ -94,6 +95,7 @@ def reliability_bounds(
     >>> bool(lower < found["alpha"] < upper), found["alpha_range_kind"].item()
     (True, 'sharp')
     """
+    check_arguments(reliability_bounds, locals())
     view = View.of(data, humans=humans, judges=judges, own={}, pool=raters)
     chosen = Protocol() if protocol is None else protocol
     resolved = chosen.resolve(view.scale)

@@ -10,6 +10,7 @@ import xarray as xr
 
 from xjudge.errors import OverlapError, ProtocolError, StructureError, listing
 from xjudge.labelled._anonymous import with_counted_labels
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs, version, warn_recoded, warn_undefined
 from xjudge.labelled._labels import Labels
 from xjudge.labelled._level import warn_intervals
@@ -145,6 +146,7 @@ def reliability(
     >>> result["alpha"].dims, result["alpha_interval"].dims
     ((), ('bound',))
     """
+    check_arguments(reliability, locals())
     view = View.of(data, humans=humans, judges=judges, own={}, pool=raters)
     chosen = Protocol() if protocol is None else protocol
     if humans is None:

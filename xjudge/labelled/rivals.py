@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_differences import compared
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
@@ -104,6 +105,7 @@ def compare_panels(
     >>> bool((found["distributional_error_difference_interval"] < 0).all())  # large ones err less
     True
     """
+    check_arguments(compare_panels, locals())
     methods = ("studentized", "percentile")
     sampling = checked_sampling(interval, resample, level, n_resamples, seed, "compare_panels", methods)
     view = View.of(data, humans=humans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import OverlapError, ProtocolError, StructureError, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -138,6 +139,7 @@ def select_panel(
     >>> m["panel"].values.tolist(), m["member"].sum("rater").values.tolist()
     (['S0', 'D'], [3, 3])
     """
+    check_arguments(select_panel, locals())
     opened = OpenedPanel(
         data,
         "select_panel",
@@ -209,7 +211,9 @@ def _options(
     pool = opened.view.judges.tolist()
 
     def positions(chosen: Any, what: str) -> list[int]:
-        names = [chosen] if isinstance(chosen, str | int) else list(chosen)
+        if chosen is None:
+            return []
+        names = [chosen] if isinstance(chosen, str) or not isinstance(chosen, Iterable) else list(chosen)
         found = [opened.view.position(name, what) for name in names]
         wrong = [name for name, p in zip(names, found, strict=True) if p not in pool]
         if wrong:

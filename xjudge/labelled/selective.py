@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._results import share
 from xjudge.labelled._selective_cases import Asked, judged, own_thresholds, step_grid
@@ -102,6 +103,7 @@ def risk_coverage(
     >>> curve["error"].dims, curve["coverage"].isel(rater=0).values.round(2).tolist()[-1] <= 1
     (('rater', 'threshold'), True)
     """
+    check_arguments(risk_coverage, locals())
     asked = Asked(data, reference, confidence, cascade, protocol, by, judges, humans, seed, compute)
     _check_level(level)
     grid = step_grid(thresholds)
@@ -183,6 +185,7 @@ def selective_threshold(
     >>> found["threshold"].dims, float(found["threshold"].max())
     (('rater',), 0.0)
     """
+    check_arguments(selective_threshold, locals())
     asked = Asked(data, reference, confidence, cascade, protocol, by, judges, humans, seed, compute)
     grid = step_grid(thresholds)
     starts = min(_N_STARTS, len(grid)) if n_starts is None else n_starts
@@ -275,6 +278,7 @@ def split_stability(
     >>> found["coverage"].dims
     ('rater', 'split')
     """
+    check_arguments(split_stability, locals())
     asked = Asked(data, reference, confidence, cascade, protocol, by, judges, humans, seed, compute)
     grid = step_grid(thresholds)
     starts = min(_N_STARTS, len(grid)) if n_starts is None else n_starts
@@ -366,6 +370,7 @@ def cascade(
     >>> int(found["answered"].sum() - found["n"]), bool(found["error"] <= found["error_limit"])
     (0, True)
     """
+    check_arguments(cascade, locals())
     asked = Asked(data, reference, confidence, order, protocol, by, judges, humans, seed, compute)
     _check_level(level)
 

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason, StructureError
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Gold, gold_side
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
@@ -133,6 +134,7 @@ def stability(
     >>> round(xj.stability(ds, human=None)["flip_rate"].item(), 3)
     0.333
     """
+    check_arguments(stability, locals())
     if isinstance(n_draws, bool) or n_draws < 1:
         raise ProtocolError(f"`n_draws` must be at least 1; got {n_draws!r}.")
     sampling = checked_sampling(interval, resample, level, n_resamples, seed, "stability")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
@@ -110,6 +111,7 @@ def panel_curve(
     >>> curve["n_panels"].values.tolist()
     [4, 6, 4, 1]
     """
+    check_arguments(panel_curve, locals())
     opened = OpenedPanel(
         data,
         "panel_curve",
@@ -121,6 +123,8 @@ def panel_curve(
         humans=humans,
         seed=seed,
     )
+    if n_starts < 0:
+        raise ProtocolError(f"`n_starts` is a number of random starts, 0 or more; got {n_starts!r}.")
     n_judges = len(opened.judges)
     families = None
     if design != "random" or "family" in opened.view.data.coords:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge.errors import ProtocolError, Reason, listing
+from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.labelled._panel_resample import (
     checked_sampling,
@@ -61,7 +62,8 @@ def panel_vote(
         ``"majority"``: the most frequent label; ``"soft"``: the label frequencies; ``"weighted"``:
         frequencies under the nonnegative weights of least distributional error, ``"signed"`` without that
         constraint, each fitted without the item's own fold; ``"dawid_skene"``: the probabilities of a latent
-        label with a confusion matrix for each judge, which sees no human label.
+        label with a confusion matrix for each judge (:func:`xjudge.statistics.panel.dawid_skene`), fitted to
+        all answers, those on items that are not scored too; it sees no human label.
     ties : {"uniform", "first", "hash"}
         The most frequent label where several are: a random one, the first category, or one picked by a hash
         of the answers. The accuracy of frequencies counts a tie as the chance of a uniform pick.
@@ -111,6 +113,7 @@ def panel_vote(
     >>> soft < vote
     True
     """
+    check_arguments(panel_vote, locals())
     names = [aggregate] if isinstance(aggregate, str) else list(aggregate)
     unknown = [name for name in names if name not in _AGGREGATES]
     if unknown or not names:
