@@ -293,6 +293,13 @@ def test_impossible_requests_are_one_clear_error(
     assert "\n" not in str(error.value)
 
 
+def test_a_name_of_two_raters_names_nobody(ds: xr.Dataset) -> None:
+    twice = ds.assign_coords(rater=["h1", "h1", "j1", "j2", "j2"])
+    for options in ({"reference": "h1"}, {"raters": ["j1", "h1"]}, {"judges": ["j2"]}):
+        with pytest.raises(xj.StructureError, match=r"2 raters are called '(h1|j2)'; give each a name"):
+            xj.agreement(twice, **options)
+
+
 def test_distances_need_an_order() -> None:
     ds = dataset([[0, 1], [1, 2]], ["human", "judge"], xj.Scale.nominal(["a", "b", "c"]))
     with pytest.raises(xj.ProtocolError, match="no order"):

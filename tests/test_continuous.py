@@ -483,7 +483,7 @@ def test_sums_of_criteria_are_compared_in_numbers() -> None:
 
 
 def test_answers_without_a_number(ds: xr.Dataset, backend: Any) -> None:
-    for bad in (np.nan, np.inf, -np.inf):
+    for bad in (np.nan, np.inf, -np.inf, 1e71, -np.finfo(float).max):  # the powers of the last two overflow
         wrong = ds.copy(deep=True)
         wrong["label"].values[:2, 2, 1] = 0
         wrong["score"].values[:2, 2, 1] = bad

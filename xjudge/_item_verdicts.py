@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import CA, EXCLUDED, INVALID, MISSING, OUTCOMES, to_codes, translate, unused_name
+from xjudge.codes import (
+    CA,
+    EXCLUDED,
+    INVALID,
+    LARGEST_SCORE,
+    MISSING,
+    OUTCOMES,
+    to_codes,
+    translate,
+    unused_name,
+)
 from xjudge.errors import ProtocolError, StructureError, listing
 from xjudge.lazy import map_items, metadata_values
 from xjudge.protocol import Protocol, Resolved, decimal
@@ -267,15 +277,15 @@ def scored(codes: Any, scores: Any) -> Any:
     Returns
     -------
     array of float64, shape (item, rater, cell)
-        NaN where there is no answer; infinite where there is an answer without a finite number, which the
-        pass reports.
+        NaN where there is no answer; infinite where there is an answer without a number, or with one whose
+        powers no float holds, which the pass reports.
     """
     return map_items(_scored, [codes, scores], shape=codes.shape[1:], dtype=np.dtype(np.float64))
 
 
 def _scored(codes: npt.NDArray[Any], scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     numbers = scores.astype(np.float64)
-    return np.where(to_codes(codes) == 0, np.where(np.isfinite(numbers), numbers, np.inf), np.nan)
+    return np.where(to_codes(codes) == 0, np.where(np.abs(numbers) <= LARGEST_SCORE, numbers, np.inf), np.nan)
 
 
 def _sum_rule(

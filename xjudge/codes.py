@@ -31,6 +31,9 @@ OUTCOMES: Final = {"missing": MISSING, "ca": CA, "invalid": INVALID}
 
 N_OUTCOMES: Final = len(OUTCOMES)
 
+LARGEST_SCORE: Final = 1e70
+"""Size of a score on a continuous scale, beyond which the fourth powers in variances overflow."""
+
 
 def n_raw(n_categories: int) -> int:
     """Length of the raw axis for a scale of ``n_categories``."""

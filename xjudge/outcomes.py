@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from xjudge._sparse import Answers
-from xjudge.codes import MISSING, OUTCOMES, raw_index
+from xjudge.codes import LARGEST_SCORE, MISSING, OUTCOMES, raw_index
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, VocabularyError, listing, warn
 from xjudge.lazy import one_chunk_beside_items, reduce_items, reshape_beside_items
 from xjudge.protocol import Protocol, Resolved
@@ -187,8 +187,9 @@ def check_numbers(view: View, rows: npt.NDArray[np.int64]) -> None:
     parts = [f"{_place(view, rater, cell)}: {count} answers" for rater, cell, count in rows[:3].tolist()]
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
     raise VocabularyError(
-        f"`score` has no finite number where `label` says that there is an answer "
-        f"({'; '.join(parts)}{more}); set `label` to missing (-1), CA (-2) or invalid (-3) there."
+        f"`score` has no finite number, or one beyond {LARGEST_SCORE:g} in size, where `label` says that "
+        f"there is an answer ({'; '.join(parts)}{more}); set `label` to missing (-1), CA (-2) or invalid "
+        "(-3) there, or rescale the scores."
     )
 
 

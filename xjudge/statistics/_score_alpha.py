@@ -190,7 +190,7 @@ class _Sorted:
         if reason:
             return np.full(self.n_items, np.nan)
         by_observed = -(n - 1.0) / expected
-        by_expected = (n - 1.0) * observed / expected**2
+        by_expected = (n - 1.0) * (observed / expected) / expected  # the square of a small one is 0
         line = by_expected * 2.0 * pull - observed / expected
         if self.metric == "ordinal":
             rank = np.cumsum(used) - used / 2
