@@ -47,6 +47,8 @@ ROOMS: dict[str, Room] = {
     "statistics._kernels": Room(1, -2),
     "statistics._margins": Room(1, -2),
     "statistics._rows": Room(1, -1),
+    "statistics._class_tables": Room(1, 1),
+    "statistics._panel_classes": Room(1, 5),
     "statistics.weights": Room(1, 0),
     "statistics.counts": Room(1, 0),
     "statistics.units": Room(1, 1),
@@ -142,7 +144,12 @@ LENDERS: dict[str, tuple[str, ...]] = {
     "scipy": ("*",),
     "dask": ("lazy", "_lazy_frames"),
     "pandera": ("schema",),
-    "numba": ("statistics._fast", "statistics._loo_fast", "statistics._panel_fast"),
+    "numba": (
+        "statistics._fast",
+        "statistics._fast_classes",
+        "statistics._loo_fast",
+        "statistics._panel_fast",
+    ),
     "llvmlite": ("statistics._fast",),
     "pyarrow": ("_ingest", "io"),
     "zarr": ("io",),
@@ -154,6 +161,7 @@ LENDERS: dict[str, tuple[str, ...]] = {
 # Rooms that import a package at their top, and so may themselves be imported only inside functions.
 LOADED_APART: dict[str, tuple[str, ...]] = {
     "statistics._fast": ("numba", "llvmlite"),
+    "statistics._fast_classes": ("numba",),
     "statistics._loo_fast": ("numba",),
     "statistics._panel_fast": ("numba",),
     "testing": ("hypothesis",),
@@ -274,8 +282,9 @@ def _problem(
         room = room_of(name, sources)
         if room not in owners:
             return None  # undeclared, and reported as such
-        if room in LOADED_APART and not deferred:
-            return f"imports {room} at its top, which loads {LOADED_APART[room][0]}"
+        loads = LOADED_APART.get(room, ())[:1]  # unless who imports it is loaded apart with the same package
+        if not deferred and not set(loads) <= set(LOADED_APART.get(module, ())):
+            return f"imports {room} at its top, which loads {loads[0]}"
         if is_private(room):
             return None  # one room alone imports it, or that is reported
         allowed = all(may_import(owner, room) for owner in owners[module])

@@ -82,6 +82,18 @@ def test_nothing_to_merge() -> None:
     assert merged.merged_counts(labels(0, 500, 9, 2), labels(0, 500, 2, 2)) is None  # many rows
 
 
+@pytest.mark.parametrize(("dtype", "late"), [("i1", 2), ("i2", 2), ("i2", 200)])
+@pytest.mark.parametrize("side", ["humans", "judges"])
+def test_a_category_that_only_a_late_item_has(side: str, dtype: str, late: int) -> None:
+    """Categories are read off the first items; 200 does not fit a byte."""
+    humans, judges = (labels(seed, 6000, 2, 2).astype(dtype) for seed in (0, 1))
+    humans[-1], judges[-1] = 1, 1
+    (humans if side == "humans" else judges)[-1] = late
+    found, expected = loo_counts(humans, judges), by_loops(humans, judges[:, 0])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one[0], other)
+
+
 def test_nobody_answers() -> None:
     nothing = np.full((500, 2), -1, dtype=np.int8)
     for humans, judges in (

@@ -42,6 +42,7 @@ __all__ = [
     "chosen_statistics",
     "costs_from_scores",
     "flat_attrs",
+    "of_raters",
     "texts",
     "tidy",
     "version",
@@ -62,6 +63,14 @@ _NEEDS = {
 def version() -> str:
     """Version of the installed library, for the attributes of results."""
     return metadata.version("xjudge")
+
+
+def of_raters(labels: npt.NDArray[Any], raters: Sequence[int]) -> npt.NDArray[Any]:
+    """Labels (item, rater, ...) of some raters: where these stand side by side, without a copy."""
+    first = raters[0] if len(raters) else 0
+    if list(raters) == list(range(first, first + len(raters))):
+        return labels[:, first : first + len(raters)]
+    return labels[:, list(raters)]
 
 
 def chosen_statistics(

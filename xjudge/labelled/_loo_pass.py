@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.codes import to_codes, translate
+from xjudge.codes import N_OUTCOMES, to_codes, translate
 from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.labelled._common import warn_recoded
+from xjudge.labelled._common import of_raters, warn_recoded
 from xjudge.labelled._pass import Pass
 from xjudge.labelled._results import named_result, placed, result_attrs
 from xjudge.labelled._sides import Sides
 from xjudge.lazy import materialise, metadata_values
 from xjudge.protocol import Protocol
-from xjudge.statistics.counts import Block, Count, Options, Request
+from xjudge.statistics.counts import Block, Count, Options, Request, extent_of
 from xjudge.view import View
 
 __all__ = ["Codes", "Opened"]
@@ -26,14 +26,22 @@ Codes = npt.NDArray[np.signedinteger]
 
 
 def _units(options: Options, block: Block) -> tuple[Codes, Codes]:
-    """Protocol codes of humans (other, item, criterion, human) and judges of a block."""
-    n_criteria = options["n_criteria"]
+    """Protocol codes of humans (other, item, criterion, human) and judges of a block; below 0 no answer."""
+    n_criteria, raw = options["n_criteria"], to_codes(block[options["left"]])
+    own = _are_own(options["targets"], extent_of(block, options["left"])[1])
     sides = []
     for columns in (options["left_columns"], options["right_columns"]):
-        codes = translate(to_codes(block[options["left"]][:, list(columns)]), options["targets"])
+        codes = of_raters(raw, columns)
+        codes = codes if own else translate(codes, options["targets"])
         apart = codes.reshape((*codes.shape[:2], n_criteria, codes.shape[2] // n_criteria))
         sides.append(apart.transpose(3, 0, 2, 1))
     return sides[0], sides[1]
+
+
+def _are_own(targets: Sequence[int], greatest: int) -> bool:
+    """Whether raw codes say under the protocol what they say as they are, where they are answers at all."""
+    n = len(targets) - N_OUTCOMES
+    return greatest < n and list(targets[:n]) == list(range(n)) and max(targets[n:]) < 0
 
 
 def _tables(options: Options, block: Block) -> list[Any]:

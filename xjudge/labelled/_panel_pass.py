@@ -11,12 +11,21 @@ import xarray as xr
 
 from xjudge.codes import translate
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
-from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded
+from xjudge.labelled._common import flat_attrs, of_raters, texts, version, warn_recoded
 from xjudge.labelled._panel_human import HumanSide, gold_side, human_side
 from xjudge.labelled._pass import Labels
 from xjudge.lazy import metadata_values
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
+from xjudge.statistics._panel_classes import (
+    MOST_CELLS,
+    ClassTables,
+    Said,
+    add_tables,
+    class_sums,
+    count_classes,
+    n_cells,
+)
 from xjudge.statistics.counts import MASKED, Block, Count, Options, Request
 from xjudge.view import View, as_dataset
 
@@ -75,9 +84,20 @@ class JointErrorCounts(NamedTuple):
     n_wrong: npt.NDArray[np.int64]
 
 
+_Sums = tuple[panel.PanelSums, int]
+
+
+def _cells(options: Options, n_cells: int) -> list[npt.NDArray[np.intp]]:
+    """Cells of each table: per other dim, and per criterion unless they are pooled."""
+    n_criteria, out = options["n_criteria"], []
+    for other in range(n_cells // n_criteria):
+        cells = np.arange(n_criteria) * (n_cells // n_criteria) + other
+        out += [cells] if options["pooled"] else list(cells[:, None])
+    return out
+
+
 def _units(options: Options, block: Block) -> list[Units]:
-    """Units of each table: per other dim, and per criterion unless they are pooled."""
-    n_criteria = options["n_criteria"]
+    """Units of each table."""
     raw, targets = block[options["left"]], options["targets"]
     members = list(options["judges"])
     judges = translate(raw[:, members], targets)
@@ -98,21 +118,17 @@ def _units(options: Options, block: Block) -> list[Units]:
     else:
         labels = block[gold.array]
     cluster = block["cluster"].astype(np.int64) if options["clustered"] else None
-    out = []
-    for other in range(raw.shape[2] // n_criteria):
-        cells = np.arange(n_criteria) * (raw.shape[2] // n_criteria) + other
-        for one in [cells] if options["pooled"] else cells[:, None]:
-            out.append(
-                Units(
-                    judges[:, :, one].transpose(0, 2, 1),
-                    human[:, :, one].transpose(0, 2, 1),
-                    labels[:, one],
-                    inside[:, one],
-                    side.shares,
-                    cluster,
-                )
-            )
-    return out
+    return [
+        Units(
+            judges[:, :, cells].transpose(0, 2, 1),
+            human[:, :, cells].transpose(0, 2, 1),
+            labels[:, cells],
+            inside[:, cells],
+            side.shares,
+            cluster,
+        )
+        for cells in _cells(options, raw.shape[2])
+    ]
 
 
 def flat_units(units: Units, keep: Flags) -> tuple[Codes, Floats, Codes, Floats | None]:
@@ -126,7 +142,10 @@ def flat_units(units: Units, keep: Flags) -> tuple[Codes, Floats, Codes, Floats 
     )
 
 
-def _count_sums(options: Options, block: Block) -> list[tuple[panel.PanelSums, int]]:
+def _count_sums(options: Options, block: Block) -> list[ClassTables] | list[_Sums]:
+    said: Said | None = options["said"]
+    if said is not None:
+        return _count_classes(options, block, said)
     out = []
     for units in _units(options, block):
         judges, h, gold, n_humans = flat_units(units, units.inside)
@@ -139,11 +158,32 @@ def _count_sums(options: Options, block: Block) -> list[tuple[panel.PanelSums, i
     return out
 
 
-def _add_sums(partials: Sequence[list[tuple[panel.PanelSums, int]]]) -> list[tuple[panel.PanelSums, int]]:
-    tables = zip(*partials, strict=True)
+def _count_classes(options: Options, block: Block, said: Said) -> list[ClassTables]:
+    raw = block[options["left"]]
+    gold = options["gold"].column
+    humans = of_raters(raw, [*options["human"].columns, *([] if gold is None else [gold])])
+    judges = of_raters(raw, options["judges"])
+    complete = options["incomplete"] == "drop"
     return [
-        (panel.combine_sums(*(sums for sums, _ in parts)), sum(ties for _, ties in parts)) for parts in tables
+        add_tables([count_classes(said, humans[..., c], judges[..., c], complete=complete) for c in cells])
+        for cells in _cells(options, raw.shape[2])
     ]
+
+
+def _add_sums(partials: Sequence[Any]) -> list[Any]:
+    return [
+        add_tables(parts)
+        if isinstance(parts[0], ClassTables)
+        else (panel.combine_sums(*(sums for sums, _ in parts)), sum(ties for _, ties in parts))
+        for parts in zip(*partials, strict=True)
+    ]
+
+
+def _finish_sums(options: Options, partial: Sequence[Any]) -> list[_Sums]:
+    said: Said | None = options["said"]
+    if said is None:
+        return list(partial)
+    return [class_sums(said, tables, pairwise=options["incomplete"] != "drop") for tables in partial]
 
 
 def _count_joint_errors(options: Options, block: Block) -> list[JointErrorCounts]:
@@ -175,8 +215,12 @@ def _as_counted(_: Options, partial: Any) -> Any:
     return partial
 
 
-SUMS = Count("panel sums", _count_sums, _add_sums, _as_counted, stacked=False)
-"""Per table the sums of :func:`xjudge.statistics.panel.panel_sums` and the items with tied gold."""
+SUMS = Count("panel sums", _count_sums, _add_sums, _finish_sums, stacked=False)
+"""Per table the sums of :func:`xjudge.statistics.panel.panel_sums` and the items with tied gold.
+
+They are counted by class of items (:mod:`xjudge.statistics._panel_classes`) where the option ``said`` is
+given, and item by item otherwise.
+"""
 
 JOINT_ERRORS = Count("panel joint errors", _count_joint_errors, _add_joint_errors, _as_counted, stacked=False)
 """Per table the :class:`JointErrorCounts`."""
@@ -285,7 +329,19 @@ class OpenedPanel:
 
     def request(self, *counts: Count) -> None:
         """Ask for sums, votes or both."""
-        self.counting.requests += [Request(count, self.options) for count in counts]
+        options = self.options | {"said": self._said()}
+        self.counting.requests += [Request(count, options) for count in counts]
+
+    def _said(self) -> Said | None:
+        """How items are counted by class: identified humans, their vote or a rater as gold, few classes."""
+        human, gold, axes = self.options["human"], self.options["gold"], self.counting.cases.axes
+        if human.array is not None or gold.array is not None:
+            return None
+        kind = gold.ties or "column"
+        said = Said(len(human.columns), self.options["targets"], self.scale.n_categories, kind, MASKED)
+        cells = n_cells(said, len(self.view.judges), self.view.n_items)
+        tables = self.view.codes.shape[2] * max(1, axes.n_groups) * max(1, axes.n_populations)
+        return None if cells is None or cells * tables > MOST_CELLS else said
 
     def slots(self, counted: list[Any], place: int) -> list[list[Any]]:
         """What was counted, per slice and table."""

@@ -97,31 +97,55 @@ def _equal(typing_context: Any, address: Any, code: Any) -> Any:
     return types.uint64(types.int64, types.int8), generate
 
 
+def _turned(builder: Any, rows: list[Any], target: Any, target_stride: Any) -> None:
+    """Copy 8 bytes of each of 8 rows with rows and columns exchanged: three times halves are interleaved."""
+    parts = [_loaded(builder, row, 8) for row in rows]
+    while len(parts) > 1:
+        width = 2 * parts[0].type.count
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_picked(builder, a, b, list(range(width))) for a, b in pairs]
+    (tile,) = parts
+    interleaved = [place for k in range(32) for place in (k, 32 + k)]
+    for _ in range(3):
+        tile = _picked(builder, tile, tile, interleaved)
+    for place in range(8):
+        line = _picked(builder, tile, tile, list(range(8 * place, 8 * place + 8)))
+        _store(builder, line, _further(builder, target, target_stride, place))
+
+
+def _further(builder: Any, start: Any, step: Any, place: int) -> Any:
+    return builder.add(start, builder.mul(step, ir.Constant(step.type, place)))
+
+
 @intrinsic
 def _turn(typing_context: Any, source: Any, stride: Any, target: Any, target_stride: Any) -> Any:
-    """Copy 8 x 8 bytes with rows and columns exchanged: three times the halves are interleaved."""
+    """Copy 8 x 8 bytes with rows and columns exchanged."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, stride, target, target_stride = arguments
-
-        def row(start: Any, step: Any, place: int) -> Any:
-            return builder.add(start, builder.mul(step, ir.Constant(step.type, place)))
-
-        parts = [_loaded(builder, row(source, stride, place), 8) for place in range(8)]
-        while len(parts) > 1:
-            width = 2 * parts[0].type.count
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [_picked(builder, a, b, list(range(width))) for a, b in pairs]
-        (tile,) = parts
-        interleaved = [place for k in range(32) for place in (k, 32 + k)]
-        for _ in range(3):
-            tile = _picked(builder, tile, tile, interleaved)
-        for place in range(8):
-            line = _picked(builder, tile, tile, list(range(8 * place, 8 * place + 8)))
-            _store(builder, line, row(target, target_stride, place))
+        source, stride, *target = arguments
+        _turned(builder, [_further(builder, source, stride, place) for place in range(8)], *target)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _turn_chosen(
+    typing_context: Any, base: Any, stride: Any, items: Any, target: Any, target_stride: Any
+) -> Any:
+    """Copy 8 bytes of each of 8 items, whose numbers are at an address, with rows and columns exchanged."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, stride, items, *target = arguments
+        numbers = builder.inttoptr(items, _PLACE.as_pointer())
+        rows = []
+        for place in range(8):
+            item = builder.load(builder.gep(numbers, [ir.Constant(_PLACE, place)]))
+            rows.append(builder.add(base, builder.mul(stride, builder.zext(item, stride.type))))
+        _turned(builder, rows, *target)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), generate
 
 
 @intrinsic

@@ -6,11 +6,12 @@ count of row and verdict for every judge says all, and sums over items are produ
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import N_OUTCOMES
-from xjudge.statistics.counts import Axes, count_block, pairs
+from xjudge.statistics._class_tables import Classes, class_tables
 
 __all__ = ["merged_counts"]
 
@@ -19,6 +20,11 @@ Codes = npt.NDArray[np.signedinteger]
 
 _MOST_ROWS = 1 << 12
 """Rows of human labels up to which they are told apart."""
+
+_MOST_CATEGORIES = 100
+
+_FIRST_ITEMS = 1 << 12
+"""Items that are read for the number of categories before all are."""
 
 _ITEMS_A_CELL = 8
 """Items for each joint value of row and verdict from which counting them together pays."""
@@ -35,49 +41,61 @@ def merged_counts(humans: Codes, judges: Codes) -> tuple[Counts, Counts, Counts,
 
     Notes
     -----
-    One joint count for each judge. An item that the judge did not label adds nothing.
+    One count of verdicts for each row. An item that the judge did not label adds nothing.
     """
     n, K = humans.shape
     if not n or not judges.size:
         return None
-    L = int(max(humans.max(), judges.max(), 0)) + 1
+    few = slice(_FIRST_ITEMS if humans.dtype == judges.dtype == np.int8 else None)
+    L = _n_categories(humans[few], judges[few])  # most often of all items
+    while _is_worth_it(n, K, L):
+        counted, greatest = class_tables(humans, judges, _rows(K, L), range(L), pairs=False)
+        if greatest < L:
+            return _fields(counted.margins, K, L)
+        L = _n_categories(humans, judges)
+    return None
+
+
+def _n_categories(humans: Codes, judges: Codes) -> int:
+    return int(max(humans.max(), judges.max(), 0)) + 1
+
+
+def _is_worth_it(n: int, K: int, L: int) -> bool:
     n_rows = (L + 1) ** K
-    if n_rows > _MOST_ROWS or n < _ITEMS_A_CELL * n_rows * L:
-        return None
-    row = np.zeros(n, dtype=np.int16)
-    for k in range(K):
-        row *= np.int16(L + 1)
-        row += np.maximum(humans[:, k], -1).astype(np.int16)
-        row += np.int16(1)
-    nowhere = (-1,) * N_OUTCOMES
-    request = pairs(
-        n_rows,
-        left="rows",
-        left_targets=(*range(n_rows), *nowhere),
-        right="verdicts",
-        right_targets=(*range(L), *nowhere),
-        n_right_categories=L,
-    )
-    block = {"rows": row[:, None, None], "verdicts": judges[:, :, None]}
-    ((counted,),) = count_block([request], Axes(), block)[0]
-    joint = counted[0, 0].reshape(judges.shape[1], n_rows * L)
-    labels = np.indices((L + 1,) * K).reshape(K, n_rows).T - 1
-    found = (joint @ table for table in _tables(np.repeat(labels, L, axis=0), np.tile(np.arange(L), n_rows)))
-    hits, same, overlap, some, moments = found
-    square = (judges.shape[1], K, K)
-    V = 2 * K + 1
+    return n_rows <= _MOST_ROWS and L <= _MOST_CATEGORIES and n >= _ITEMS_A_CELL * n_rows * L
+
+
+def _fields(margins: Counts, K: int, L: int) -> tuple[Counts, Counts, Counts, Counts, Counts]:
+    """The fields from counts (row, judge, verdict)."""
+    J, V = margins.shape[1], 2 * K + 1
+    joint = margins.swapaxes(0, 1).reshape(J, -1)
+    found = joint @ _values(K, L)  # integers: of so small matrices a threaded BLAS makes slow work
+    ends = np.cumsum([K * K, K * K, K * K, K])
+    hits, same, overlap, some, moments = np.split(found, ends, axis=1)
     return (
-        hits.reshape(square),
-        same.reshape(square),
-        overlap.reshape(square),
+        hits.reshape(J, K, K),
+        same.reshape(J, K, K),
+        overlap.reshape(J, K, K),
         some,
-        moments.reshape(-1, V, V),
+        moments.reshape(J, V, V),
     )
 
 
-def _tables(labels: npt.NDArray[np.intp], verdict: npt.NDArray[np.intp]) -> list[Counts]:
-    """What one item with each joint value adds to each field, as rows."""
-    K = labels.shape[1]
+@lru_cache(maxsize=16)
+def _rows(K: int, L: int) -> Classes:
+    """Classes of items: the rows of labels of K humans, digits from 0 (no answer), the first the highest."""
+    weights = np.zeros((K, 256), dtype=np.int32)
+    weights[:, :L] = np.arange(1, L + 1) * (L + 1) ** np.arange(K)[::-1, None]
+    n_rows = (L + 1) ** K
+    return Classes(weights, np.arange(n_rows, dtype=np.int32), n_rows, n_rows)
+
+
+@lru_cache(maxsize=16)
+def _values(K: int, L: int) -> Counts:
+    """What one item with each joint value of row and verdict adds to the fields, one after the other."""
+    n_rows = (L + 1) ** K
+    rows = np.indices((L + 1,) * K).reshape(K, n_rows).T - 1
+    labels, verdict = np.repeat(rows, L, axis=0), np.tile(np.arange(L), n_rows)
     answered = labels >= 0
     both = answered[:, :, None] & answered[:, None, :] & ~np.eye(K, dtype=bool)
     agreed = both & (labels == verdict[:, None])[:, None, :]
@@ -86,4 +104,4 @@ def _tables(labels: npt.NDArray[np.intp], verdict: npt.NDArray[np.intp]) -> list
     z = agreed.sum(2) - same.sum(2)
     v = np.concatenate([np.ones((len(labels), 1), dtype=np.int64), z, n_pairs], axis=1)
     fields = (agreed, same, both, n_pairs > 0, v[:, :, None] * v[:, None, :])
-    return [field.reshape(len(labels), -1).astype(np.int64) for field in fields]
+    return np.concatenate([field.reshape(len(labels), -1) for field in fields], axis=1, dtype=np.int64)
