@@ -78,6 +78,7 @@ ROOMS: dict[str, Room] = {
     "schema": Room(2),
     "_sparse": Room(2.4),
     "view": Room(2.5),
+    "_sampling_weights": Room(2.7),
     "_layouts": Room(3),
     "build": Room(3),
     "outcomes": Room(3),

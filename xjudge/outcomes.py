@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._sampling_weights import unequal, warn_unequal
 from xjudge._sparse import Answers
 from xjudge.codes import LARGEST_SCORE, MISSING, OUTCOMES, raw_index
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, VocabularyError, listing, warn
@@ -73,6 +74,11 @@ class Cases:
     protocols : sequence of Protocol
     by : str, optional
         An item coordinate to slice on.
+
+    Attributes
+    ----------
+    counts_alike : bool
+        Whether the result is an estimate that counts every item once, whatever the item stands for.
     """
 
     def __init__(self, view: View, protocols: Sequence[Protocol], by: str | None = None) -> None:
@@ -80,6 +86,7 @@ class Cases:
         self.by = by
         self.slices: npt.NDArray[Any] | None = None
         self.n_without_slice = 0
+        self.counts_alike, self._warned = True, False
         self.arrays: dict[str, Any] = {}
         self._slot = {population: slot for slot, population in enumerate(distinct)}
         self._only_everything = distinct in ([None], [])
@@ -90,6 +97,7 @@ class Cases:
             codes, values, self.n_without_slice = view.groups(by)
             self.arrays["group"], self.slices, n_groups = codes, values, len(values)
         self.axes = Axes(0 if self._only_everything else len(distinct), n_groups)
+        self._unequal = unequal(view, self.arrays.get("group"))
 
     def __getstate__(self) -> dict[str, Any]:
         """What finishing a lazy result needs elsewhere: slots, not masks."""
@@ -101,7 +109,12 @@ class Cases:
         return counted if self._only_everything else counted[self._slot[protocol.population], ...]
 
     def warn(self) -> None:
-        """Warn of items that are in no slice."""
+        """Warn, once, of items in no slice, and of items that are counted alike and should not be."""
+        if self._warned:
+            return
+        self._warned = True
+        if self.counts_alike:
+            warn_unequal(self._unequal)
         if self.n_without_slice:
             warn(
                 f"{self.n_without_slice} items have no value of {self.by!r} and are in no slice.",

@@ -73,6 +73,7 @@ class Crowd:
             return {}
 
         reduce_items(requests, self.answers.listed(population), finish)
+        cases.warn()
         counted = held[0]
         return counted.item() if isinstance(counted, np.ndarray) and counted.dtype == object else counted
 

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xjudge._sampling_weights import WEIGHT
 from xjudge.errors import StructureError
 from xjudge.labelled._loo_pass import Opened
 from xjudge.statistics import loo
 
 __all__ = ["Strata"]
 
-STRATUM, WEIGHT = "stratum", "sampling_weight"
+STRATUM = "stratum"
 
 
 class Strata(NamedTuple):
@@ -43,7 +44,9 @@ class Strata(NamedTuple):
         """
         view = opened.view
         there = {name for name in (STRATUM, WEIGHT) if name in view.data.variables}
-        if strata is False or strata == "none" or (strata is None and there != {STRATUM, WEIGHT}):
+        decided = strata is not None or there == {STRATUM, WEIGHT}
+        opened.counting.cases.counts_alike = not decided
+        if strata is False or strata == "none" or not decided:
             return None
         name = STRATUM if strata is None else strata
         codes, unique = pd.factorize(view.item_values(name, "strata"))

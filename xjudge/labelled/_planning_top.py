@@ -108,6 +108,7 @@ def wrong_top_probability(
         raise ProtocolError(f"`overlap` is one share of the items or a list of them; got {overlap!r}.")
     opened = Opened(data, "wrong_top_probability", protocol, judges=judges, humans=humans)
     a, b = opened.codes()
+    opened.counting.cases.warn()
     plan = opened.plan
     pooled = plan.aggregate == "micro" or plan.n_criteria == 1
     if design == "strat" and pooled and a.shape[2] > 1:

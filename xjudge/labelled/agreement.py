@@ -89,6 +89,7 @@ def tables(
     resolved = chosen.resolve(view.scale)
     sides = Sides.of(view, reference, raters)
     counting = Pass(view, [resolved], sides, by)
+    counting.cases.counts_alike = False  # counts are no estimates
     (plan,) = counting.plans
     left, right = _whole_axis(plan, plan.left_targets), _whole_axis(plan, plan.right_targets)
     if sides.kind == "majority":

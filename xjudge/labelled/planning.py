@@ -199,5 +199,6 @@ def _pilot(data: Any, judge: Any, protocol: Protocol | None, humans: Any, unit: 
         names = listing(opened.view.named(np.array(opened.sides.right)), most=9)
         raise ProtocolError(f"`plan_overlap` plans for one judge; name it with `judge=` ({names}).")
     a, b = opened.codes()
+    opened.counting.cases.warn()
     n_criteria = a.shape[2] if unit == "items" else 1
     return a.reshape(-1, n_criteria, a.shape[-1]), b.reshape(-1, n_criteria)
