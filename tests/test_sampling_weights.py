@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import verbs
 import xarray as xr
@@ -80,6 +81,18 @@ def test_what_it_says() -> None:
 )
 def test_nothing_where_all_that_were_drawn_weigh_alike(weight: np.ndarray) -> None:
     assert told(_agreement(verbs.cube().assign_coords(sampling_weight=("item", weight)))) == []
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        pd.array([1, 2, None, *[1] * (verbs.N_ITEMS - 3)], dtype="Int64"),
+        np.array([1, None, 2.5, *[1] * (verbs.N_ITEMS - 3)], dtype=object),
+        np.array([2, -1, np.inf, 3, *[2] * (verbs.N_ITEMS - 4)], dtype=np.float32),
+    ],
+)
+def test_weights_of_any_dtype(weight: Any) -> None:
+    assert len(told(_agreement(verbs.cube().assign_coords(sampling_weight=("item", weight))))) == 1
 
 
 def test_strata_apart_are_counted_right() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from xjudge.errors import XJudgeWarning, warn
 from xjudge.view import View
@@ -35,9 +36,10 @@ def unequal(view: View, group: npt.NDArray[np.integer] | None = None) -> tuple[f
     if WEIGHT not in view.data.variables:
         return None
     variable = view.data[WEIGHT]
-    if variable.dims != ("item",) or variable.dtype.kind not in "iuf":
+    if variable.dims != ("item",) or variable.dtype.kind not in "iufO":
         return None
-    weight = np.asarray(view.item_values(WEIGHT, WEIGHT), dtype=np.float64)
+    values = pd.Series(view.item_values(WEIGHT, WEIGHT))
+    weight = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     slices = np.zeros(len(weight), dtype=np.intp) if group is None else np.asarray(group)
     drawn = (weight > 0) & np.isfinite(weight) & (slices >= 0)
     weight, slices = weight[drawn], slices[drawn]

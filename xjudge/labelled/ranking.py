@@ -84,8 +84,8 @@ def rank(
     Raises
     ------
     ProtocolError
-        More than one statistic, or one that ranks nobody (limits of agreement); too many distinct items to
-        resample.
+        More than one statistic, or one that ranks nobody (limits of agreement); with ``compute=False`` too
+        many distinct items to resample, which takes a second pass.
 
     Notes
     -----

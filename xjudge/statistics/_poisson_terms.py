@@ -22,16 +22,22 @@ __all__ = ["POISSON_TERMS", "poisson_terms"]
 
 Floats = npt.NDArray[np.float64]
 
+_TERMS = 1 << 22
+"""Numbers that units add which are held at a time."""
+
 
 def _count(options: Options, block: Block) -> Floats:
     statistic: ItemStatistic = options["statistic"]
     codes = codes_of(options, block)
     n_criteria, n_others = codes.shape[2:]
     out = np.zeros((n_others, n_criteria, options["n_resamples"], _width(options)))
+    step = max(1, _TERMS // out.shape[-1])
     for rows, weights in weighted_items(block["position"], options["n_resamples"], options["seed"]):
         for other, criterion in np.ndindex(out.shape[:2]):
-            own = statistic.terms(_data(options, codes[rows, :, criterion, other]))
-            add_weighted(out[other, criterion], weights, own)
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                own = statistic.terms(_data(options, codes[rows[part], :, criterion, other]))
+                add_weighted(out[other, criterion], weights[:, part], own)
     return out
 
 
