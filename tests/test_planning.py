@@ -249,3 +249,21 @@ def test_one_human_is_not_enough() -> None:
     ds = dataset(random_codes(0, (20, 3), 2), ["human", "judge", "judge"])
     with pytest.raises(xj.OverlapError, match="at least 2 humans"):
         xj.wrong_top_probability(ds)
+
+
+@pytest.mark.parametrize(
+    ("argument", "word"),
+    [
+        ({"judge": "orion-large"}, "judge"),
+        ({"humans": ["ann"]}, "humans"),
+        ({"protocol": xj.Protocol()}, "protocol"),
+    ],
+)
+def test_how_to_read_a_pilot_needs_a_pilot(argument: dict[str, Any], word: str) -> None:
+    with pytest.raises(xj.ProtocolError, match=f"^'{word}' say how a pilot is read, and there is none"):
+        xj.plan_overlap(n_humans=3, human_accuracy=0.85, **argument)
+
+
+def test_a_pilot_has_its_own_categories() -> None:
+    with pytest.raises(xj.ProtocolError, match="not both; got 'n_categories' too"):
+        xj.plan_overlap(xj.load_example(), judge="orion-large", n_categories=3)

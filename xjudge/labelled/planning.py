@@ -106,7 +106,8 @@ def plan_overlap(
     Raises
     ------
     ProtocolError
-        A dataset and parameters together; a pilot with several judges and none named; shares that are none.
+        A dataset and parameters together, or neither and how to read it; a pilot with several judges and none
+        named; shares that are none.
 
     Notes
     -----
@@ -153,11 +154,18 @@ def plan_overlap(
     stated: dict[str, Any] = {"unit": unit, "labels_per_item": 1}
     if data is None:
         given: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
+        read = {"judge": judge, "protocol": protocol, "humans": humans}
+        wrong = [name for name, value in read.items() if value is not None]
+        if wrong:
+            raise ProtocolError(
+                f"{listing(wrong)} say how a pilot is read, and there is none: give `data` too."
+            )
         size = 2000 if n_items is None else n_items
         given |= {"n_categories": n_categories, "n_items": size, "grid": grid, **options}
         found = loo.plan_overlap(**given)
     else:
         wrong = [name for name, value in parameters.items() if value is not None]
+        wrong += ["n_categories"] if n_categories != 2 else []
         if wrong:
             raise ProtocolError(f"Give a pilot dataset or parameters, not both; got {listing(wrong)} too.")
         pilot, verdicts = _pilot(data, judge, protocol, humans, unit)
