@@ -242,6 +242,54 @@ def test_a_zip_and_a_store_of_something_else_are_refused(tmp_path: Path) -> None
         xj.append_to_zarr(built(0, 3), tmp_path / "ds.zarr")
 
 
+def text_of_fixed_length(start: int, stop: int) -> xr.Dataset:
+    """Ids, names and covariates as numpy's texts, just as long as they need to be."""
+    ds = built(start, stop)
+    return ds.assign_coords(
+        {
+            name: (one.dims, one.values.astype(str))
+            for name, one in ds.coords.items()
+            if one.dtype.kind in "OT"
+        }
+    )
+
+
+@pytest.mark.parametrize("chunks", [None, 2])
+def test_shorter_texts_are_appended(chunks: int | None, tmp_path: Path) -> None:
+    store, first, more = tmp_path / "labels.zarr", text_of_fixed_length(10, 14), text_of_fixed_length(0, 5)
+    assert more["item"].dtype.itemsize < first["item"].dtype.itemsize
+    xj.append_to_zarr(first, store)
+    got = xj.append_to_zarr(more if chunks is None else more.chunk(item=chunks), store)
+    assert got["item"].values.tolist() == [*first["item"].values, *more["item"].values]
+    for name in ("label", "system", "length"):
+        expected = np.concatenate([first[name].values, more[name].values])
+        np.testing.assert_array_equal(got[name].values, expected)
+    # names as objects where the store has texts of one length
+    named = text_of_fixed_length(20, 22)
+    got = xj.append_to_zarr(named.assign_coords(rater=named["rater"].values.astype(object)), store)
+    assert got.sizes["item"] == 11
+    assert got["rater"].values.tolist() == ["ann", "bob", "gpt"]
+
+
+def test_items_without_ids_are_appended(tmp_path: Path) -> None:
+    ds = built(0, 4).drop_vars("item")
+    xj.append_to_zarr(ds, tmp_path / "labels.zarr")
+    got = xj.append_to_zarr(ds, tmp_path / "labels.zarr")
+    assert got["label"].values.tolist() == [*ds["label"].values.tolist(), *ds["label"].values.tolist()]
+    with pytest.raises(StructureError, match="It has 'item', which the store has not"):
+        xj.append_to_zarr(built(0, 4), tmp_path / "labels.zarr")
+
+
+def test_ids_of_two_types_are_refused(tmp_path: Path) -> None:
+    mixed = built(0, 4).assign_coords(item=np.array(["a", 1, "b", 2], dtype=object))
+    with pytest.raises(StructureError, match=r"'item' holds values of different types.*astype\(str\)"):
+        xj.append_to_zarr(mixed, tmp_path / "labels.zarr")
+    assert not (tmp_path / "labels.zarr").exists()
+    # a covariate that some items lack is of one type
+    some = built(0, 4).assign_coords(system=("item", np.array(["x", None, "y", "x"], dtype=object)))
+    assert xj.append_to_zarr(some, tmp_path / "labels.zarr").sizes["item"] == 4
+
+
 def test_without_zarr_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(DependencyError, match=r'pip install "xjudge\[io\]"'):

@@ -90,6 +90,12 @@ def append_to_zarr(
             "Nothing is appended to a zip file, whose members cannot be written again: append to a folder, "
             "and zip it afterwards."
         )
+    mixed = [str(name) for name, variable in data.variables.items() if _is_mixed(variable)]
+    if mixed:
+        raise StructureError(
+            f"{listing(mixed)} holds values of different types, which no store takes: make them one type, "
+            f'e.g. `ds.assign_coords({mixed[0]}=ds["{mixed[0]}"].astype(str))`.'
+        )
     if importlib.util.find_spec("zarr") is None:
         raise DependencyError(
             'A zarr store is written by zarr, which is not there: `pip install "xjudge[io]"`.'
@@ -127,6 +133,14 @@ def _names_in_memory(data: xr.Dataset) -> xr.Dataset:
     )
 
 
+def _is_mixed(variable: xr.Variable) -> bool:
+    """Whether values are of several types, text and numbers for example."""
+    if variable.dtype.kind != "O" or is_lazy(variable.data):
+        return False
+    values = np.asarray(variable.values).ravel()
+    return len({type(value) for value in values[~pd.isna(values)].tolist()}) > 1
+
+
 def _uniform(data: xr.Dataset) -> xr.Dataset:
     """Lazy variables in chunks along items that are all of one size but the last, as a store has them."""
     out = {}
@@ -158,11 +172,13 @@ def _like(data: xr.Dataset, there: xr.Dataset) -> xr.Dataset:
         problems = _coordinate_problems(data, there) + _item_problems(data, there)
     if problems:
         raise StructureError(f"This dataset does not go on after the store. {' '.join(problems)}")
-    out = {}
+    out: dict[Any, xr.Variable] = {}
     for name, variable in data.variables.items():
         if "item" not in variable.dims:
             continue
         held = variable.transpose(*there[name].dims)
+        if there[name].dtype.kind == "U":
+            held = held.astype(there[name].dtype)  # a store of texts takes its own length alone
         if is_lazy(held.data):
             axis = held.dims.index("item")
             held = held.chunk({"item": _chunks(there[name], axis, held.shape[axis])})
@@ -171,11 +187,8 @@ def _like(data: xr.Dataset, there: xr.Dataset) -> xr.Dataset:
     for name, value in data.attrs.items():
         if str(name).startswith("rows_") and name in attrs:
             attrs[name] = int(attrs[name]) + int(value)
-    return (
-        data.assign({n: v for n, v in out.items() if n in data.data_vars})
-        .assign_coords({n: v for n, v in out.items() if n in data.coords and n != "item"})
-        .assign_attrs(attrs)
-    )
+    coords = {name: held for name, held in out.items() if name in data.coords}
+    return xr.Dataset({name: held for name, held in out.items() if name not in coords}, coords, attrs)
 
 
 def _in_order(data: xr.Dataset, there: xr.Dataset) -> xr.Dataset:
@@ -258,7 +271,9 @@ def _coordinate_problems(data: xr.Dataset, there: xr.Dataset) -> list[str]:
 
 
 def _item_problems(data: xr.Dataset, there: xr.Dataset) -> list[str]:
-    problems = []
+    problems: list[str] = []
+    if "item" not in data.indexes:
+        return problems
     index = data.indexes["item"]
     if not index.is_unique:
         problems.append(f"Items are repeated: {listing(index[index.duplicated()].unique().tolist())}.")
