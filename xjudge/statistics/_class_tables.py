@@ -93,7 +93,7 @@ def class_tables(
     -------
     ClassTables
     int
-        The greatest of all codes, of items of the classes that are counted.
+        The greatest code of the columns, on items of the classes that are counted.
 
     Notes
     -----
@@ -110,7 +110,7 @@ def class_tables(
     first, codes = _bytes(first), _bytes(codes)
     if not codes.size or compiled(codes.size) is None:
         _count(first, codes, classes, kept, complete, out)
-        return out, max(int(side.max(initial=_BEYOND)) for side in (first, codes))
+        return out, int(codes.max(initial=_BEYOND))
     return out, _count_compiled(first, codes, classes, kept, complete, out)
 
 

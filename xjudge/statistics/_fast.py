@@ -130,22 +130,16 @@ def _turn(typing_context: Any, source: Any, stride: Any, target: Any, target_str
 
 
 @intrinsic
-def _turn_chosen(
-    typing_context: Any, base: Any, stride: Any, items: Any, target: Any, target_stride: Any
-) -> Any:
-    """Copy 8 bytes of each of 8 items, whose numbers are at an address, with rows and columns exchanged."""
+def _turn_rows(typing_context: Any, rows: Any, place: Any, target: Any, target_stride: Any) -> Any:
+    """Copy 8 bytes, from a place on, of each of 8 rows, with rows and columns exchanged."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base, stride, items, *target = arguments
-        numbers = builder.inttoptr(items, _PLACE.as_pointer())
-        rows = []
-        for place in range(8):
-            item = builder.load(builder.gep(numbers, [ir.Constant(_PLACE, place)]))
-            rows.append(builder.add(base, builder.mul(stride, builder.zext(item, stride.type))))
-        _turned(builder, rows, *target)
+        rows, place, *target = arguments
+        starts = [builder.add(builder.extract_value(rows, row), place) for row in range(8)]
+        _turned(builder, starts, *target)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+    return types.void(types.UniTuple(types.int64, 8), types.int64, types.int64, types.int64), generate
 
 
 @intrinsic

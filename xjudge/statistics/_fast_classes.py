@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from xjudge.statistics._fast import _equal, _label, _ones, _raise, _turn_chosen
+from xjudge.statistics._fast import _equal, _label, _ones, _raise, _turn_rows
 
 __all__ = ["count_classes"]
 
@@ -21,11 +21,17 @@ _WORD = 64
 _ITEMS = 1 << 15
 """Items that are put in order at a time: the labels of 32 raters fill the second-level cache."""
 
-_PLANES = 1 << 14
+_PLANES = 1 << 13
 """Words of all bit planes of a stretch of items."""
 
 _NOBODY = -128
 """What stands after the last item of a stretch: no code that is counted."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _byte(address: int) -> Any:
+    """The label at an address, without its sign."""
+    return np.uint64(np.uint8(_label(address)))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -38,32 +44,37 @@ def _sort(
     last: int,
     of_item: Any,
     ends: Any,
-    most: Any,
 ) -> Any:
     """Items of a stretch, those of a class one after the other; ``ends`` says where each class ends."""
+    n = last - first
+    base, stride = side[0] + first * side[1], side[1]
+    of_item[:n] = 0
+    by_four = len(columns) // 4 * 4
+    for k in range(0, by_four, 4):
+        c0, c1, c2, c3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for i in range(n):
+            row = base + i * stride
+            two = w0[_byte(row + c0)] + w1[_byte(row + c1)]
+            of_item[i] += two + w2[_byte(row + c2)] + w3[_byte(row + c3)]
+    for k in range(by_four, len(columns)):
+        for i in range(n):
+            of_item[i] += weights[k, _byte(base + i * stride + columns[k])]
     ends[:] = 0
-    greatest = np.int8(_NOBODY)
-    for i in range(first, last):
-        row = side[0] + i * side[1]
-        number = np.uint64(0)  # without a sign: places are then read without a look at it
-        for k in range(len(columns)):
-            label = _label(row + columns[k])
-            greatest = max(greatest, label)
-            number += np.uint64(weights[k, np.uint64(np.uint8(label))])
-        place = np.uint64(classes[number] + 1)
-        of_item[i - first] = place
+    for i in range(n):  # numbers have no sign, so that places are read without a look at it
+        place = np.uint32(classes[np.uint32(of_item[i])] + 1)
+        of_item[i] = place
         ends[place] += 1
-    most[0] = max(most[0], greatest)
     for c in range(1, len(ends)):
         ends[c] += ends[c - 1]
-    order = np.empty(last - first, np.int32)
-    for i in range(last - 1, first - 1, -1):
-        place = np.uint64(of_item[i - first])
+    order = np.empty(n, np.int32)
+    for i in range(n - 1, -1, -1):
+        place = np.uint32(of_item[i])
         ends[place] -= 1
-        order[np.uint64(ends[place])] = i
+        order[np.uint64(ends[place])] = first + i
     for c in range(len(ends) - 1):
         ends[c] = ends[c + 1]
-    ends[len(ends) - 1] = last - first
+    ends[len(ends) - 1] = n
     return order
 
 
@@ -83,9 +94,19 @@ def _gather(side: Any, columns: Any, order: Any, n_items: int, rows: Any) -> Non
             while tiled and order[tiled - 1] > n_items - 16:
                 tiled -= 8
         for i in range(0, tiled, 8):
+            eight = (
+                base + stride * order[i],
+                base + stride * order[i + 1],
+                base + stride * order[i + 2],
+                base + stride * order[i + 3],
+                base + stride * order[i + 4],
+                base + stride * order[i + 5],
+                base + stride * order[i + 6],
+                base + stride * order[i + 7],
+            )
             for place in range(0, width, 8):
                 c = max(0, min(place, width - 8))
-                _turn_chosen(base + c, stride, order.ctypes.data + 4 * i, address + c * pitch + i, pitch)
+                _turn_rows(eight, c, address + c * pitch + i, pitch)
         for i in range(tiled, n):
             for c in range(width):
                 rows[c, i] = _label(base + order[i] * stride + c)
@@ -138,7 +159,7 @@ def count_classes(
     side, negative for none. ``joint`` (class, A, B, code, code) has the pairs A < B, or no class at all;
     ``margins`` (class, A, code) the single columns, ``used`` (class,) the items with a label (with all of
     them where ``complete``, and then other items count in neither), ``seen`` all items of as many classes
-    as it is long. Returned is the greatest code that was read. Sides are those of
+    as it is long. Returned is the greatest code of the columns. Sides are those of
     :func:`xjudge.statistics._fast.count_joint`.
     """
     k, n_codes = len(columns), len(codes)
@@ -152,7 +173,7 @@ def count_classes(
     most = np.full(_WORD, _NOBODY, np.int8)
     for first in range(0, n_items, _ITEMS):
         last = min(n_items, first + _ITEMS)
-        order = _sort(first_side, first_columns, weights, classes, first, last, of_item, ends, most)
+        order = _sort(first_side, first_columns, weights, classes, first, last, of_item, ends)
         for c in range(len(seen)):
             seen[c] += ends[c + 1] - ends[c]
         for c in range(len(used)):

@@ -50,7 +50,7 @@ def merged_counts(humans: Codes, judges: Codes) -> tuple[Counts, Counts, Counts,
     L = _n_categories(humans[few], judges[few])  # most often of all items
     while _is_worth_it(n, K, L):
         counted, greatest = class_tables(humans, judges, _rows(K, L), range(L), pairs=False)
-        if greatest < L:
+        if greatest < L and not counted.seen[-1]:
             return _fields(counted.margins, K, L)
         L = _n_categories(humans, judges)
     return None
@@ -69,7 +69,8 @@ def _fields(margins: Counts, K: int, L: int) -> tuple[Counts, Counts, Counts, Co
     """The fields from counts (row, judge, verdict)."""
     J, V = margins.shape[1], 2 * K + 1
     joint = margins.swapaxes(0, 1).reshape(J, -1)
-    found = joint @ _values(K, L)  # integers: of so small matrices a threaded BLAS makes slow work
+    # not by `@`: of so small matrices a threaded BLAS makes slow work; below 2^53 all sums are exact
+    found = np.einsum("jr,rf->jf", joint.astype(np.float64), _values(K, L)).astype(np.int64)
     ends = np.cumsum([K * K, K * K, K * K, K])
     hits, same, overlap, some, moments = np.split(found, ends, axis=1)
     return (
@@ -83,15 +84,20 @@ def _fields(margins: Counts, K: int, L: int) -> tuple[Counts, Counts, Counts, Co
 
 @lru_cache(maxsize=16)
 def _rows(K: int, L: int) -> Classes:
-    """Classes of items: the rows of labels of K humans, digits from 0 (no answer), the first the highest."""
-    weights = np.zeros((K, 256), dtype=np.int32)
-    weights[:, :L] = np.arange(1, L + 1) * (L + 1) ** np.arange(K)[::-1, None]
+    """Classes of items: the rows of labels of K humans, digits from 0 (no answer), the first the highest.
+
+    The last class is that of rows with a code beyond the L categories, which are not counted.
+    """
     n_rows = (L + 1) ** K
-    return Classes(weights, np.arange(n_rows, dtype=np.int32), n_rows, n_rows)
+    weights = np.zeros((K, 256), dtype=np.int32)
+    weights[:, :128] = n_rows
+    weights[:, :L] = np.arange(1, L + 1) * (L + 1) ** np.arange(K)[::-1, None]
+    numbers = np.arange((K + 1) * n_rows, dtype=np.int32)
+    return Classes(weights, np.minimum(numbers, n_rows), n_rows, n_rows + 1)
 
 
 @lru_cache(maxsize=16)
-def _values(K: int, L: int) -> Counts:
+def _values(K: int, L: int) -> npt.NDArray[np.float64]:
     """What one item with each joint value of row and verdict adds to the fields, one after the other."""
     n_rows = (L + 1) ** K
     rows = np.indices((L + 1,) * K).reshape(K, n_rows).T - 1
@@ -104,4 +110,4 @@ def _values(K: int, L: int) -> Counts:
     z = agreed.sum(2) - same.sum(2)
     v = np.concatenate([np.ones((len(labels), 1), dtype=np.int64), z, n_pairs], axis=1)
     fields = (agreed, same, both, n_pairs > 0, v[:, :, None] * v[:, None, :])
-    return np.concatenate([field.reshape(len(labels), -1) for field in fields], axis=1, dtype=np.int64)
+    return np.concatenate([field.reshape(len(labels), -1) for field in fields], axis=1, dtype=np.float64)
