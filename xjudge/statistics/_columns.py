@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from xjudge.codes import N_OUTCOMES
+from xjudge.codes import N_OUTCOMES, to_codes
 
 __all__ = ["Columns", "extent", "places_of"]
 
@@ -27,11 +27,14 @@ _READ_LABELS = 1 << 20
 
 
 def extent(codes: Codes) -> tuple[int, int]:
-    """Least and greatest of some codes, 0 and 0 where there are none; memory is read once."""
+    """Least and greatest of some codes, 0 and 0 where there are none; memory is read once.
+
+    Floats that ``where`` left behind are read as the codes they stand for.
+    """
     if not codes.size:
         return 0, 0
     step = max(1, _READ_LABELS * len(codes) // codes.size)
-    parts = [codes[start : start + step] for start in range(0, len(codes), step)]
+    parts = [to_codes(codes[start : start + step]) for start in range(0, len(codes), step)]
     ends = [(int(part.min()), int(part.max())) for part in parts]
     return min(low for low, _ in ends), max(high for _, high in ends)
 
