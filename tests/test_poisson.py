@@ -206,6 +206,26 @@ def test_methods_beside_each_other() -> None:
 
 
 @pytest.mark.usefixtures("lowered")
+def test_terms_some_items_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = quiet(CALLS["reliability"], verbs.cube())
+    monkeypatch.setattr("xjudge.statistics._poisson_terms._TERMS", 50)
+    same(quiet(CALLS["reliability"], verbs.cube()), whole)
+
+
+@pytest.mark.usefixtures("lowered")
+@pytest.mark.parametrize("name", ["reliability", "bounds, pooled", "rank"])
+def test_crowds_have_the_numbers_of_the_cube(name: str) -> None:
+    """In the sparse layout positions are those of the items, too."""
+    cube = verbs.cube()
+    call = CALLS[name]
+    found, expected = quiet(call, xj.to_sparse(cube)), quiet(call, cube)
+    assert found.attrs["law"] == "poisson"
+    for word, variable in expected.data_vars.items():
+        if variable.dtype.kind == "f":
+            np.testing.assert_allclose(found[word].values, variable.values, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.usefixtures("lowered")
 def test_numbers_are_refused() -> None:
     with pytest.raises(xj.ProtocolError, match="too many distinct items"):
         quiet(xj.reliability, verbs.numbers(), raters="all", protocol=MICRO, **DRAWS)
