@@ -582,3 +582,17 @@ def test_the_demo_shows_what_follows_under_assumptions() -> None:
         one = xj.prevalence(ds, "orion-large", method=method, reference="ann").sel(criterion="correct")
         assert rates.loc[method, "prevalence"] == float(one["prevalence"])
         assert rates.loc[method, "hurts"] == bool(one["hurts"])
+
+
+@pytest.mark.parametrize("power", [-1000, -30, 30, 1000])
+def test_the_unit_of_a_feature_does_not_matter(power: int) -> None:
+    ds = example().assign_coords(size=("item", np.linspace(-3, 5, 120)))
+    scaled = ds.assign_coords(size=("item", np.ldexp(ds["size"].values, power)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found, expected = xj.adjust(scaled, "size"), xj.adjust(ds, "size")
+    for name in ("accuracy_adjusted", "accuracy_adjusted_se", "least_coverage", "abstention_p_value"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    np.testing.assert_array_equal(
+        np.ldexp(found["abstention_coefficient"], power), expected["abstention_coefficient"]
+    )

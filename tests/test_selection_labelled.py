@@ -585,3 +585,9 @@ def test_candidate_counts_of_the_paper() -> None:
     for k, counts in ((5, (135, 3510)), (7, (175, 6300))):
         found = quiet(xj.select_panel, pool, k, rule="D")
         assert (int(found["n_one_swap"]), int(found["n_two_swaps"])) == counts
+
+
+@pytest.mark.parametrize("value", ["high", None, ["a", "b"]])
+def test_an_objective_gives_numbers(ds: xr.Dataset, value: Any) -> None:
+    with pytest.raises(xj.StructureError, match=r"^The objective returned .*; give one number a panel"):
+        quiet(xj.select_panel, ds, 2, rule=lambda _: value)

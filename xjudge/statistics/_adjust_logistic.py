@@ -55,13 +55,16 @@ def designed(features: Float) -> Design:
     ones = np.ones((n, 1))
     if n == 0 or features.shape[1] == 0:
         return Design(np.hstack([ones, features]), np.zeros(features.shape[1]))
-    apart = features - features.mean(0)
+    # in units of the order of the largest number, whose square may be beyond what a float holds
+    unit = np.ldexp(1.0, np.frexp(np.abs(features).max(0))[1] - 1)
+    apart = features / unit
+    apart -= apart.mean(0)
     scale = np.sqrt((apart * apart).mean(0))
     # a constant column of large numbers leaves rounding, not variation
-    varies = (np.ptp(features, axis=0) > 0) & (scale > 0)
+    varies = (np.ptp(apart, axis=0) > 0) & (scale > 0)
     scale = np.where(varies, scale, 0.0)
     columns = np.where(varies, apart / np.where(varies, scale, 1.0), 0.0)
-    return Design(np.hstack([ones, columns]), scale)
+    return Design(np.hstack([ones, columns]), scale * unit)
 
 
 def fitted(design: Float, said: Ints, n_categories: int, ridge: float) -> Logistic:

@@ -7,6 +7,7 @@ energy for errors) are a tie, so that the choice does not depend on it.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -74,7 +75,10 @@ def _keys(rule: Rule, quantities: PanelQuantities, baseline_score: int, energy: 
     if rule == "E":
         return _Keys(better, none, -quantities.distributional_error, energy)
     assert callable(rule)
-    value = np.asarray(rule(quantities), dtype=np.float64)
+    given = np.asarray(rule(quantities))
+    if given.dtype.kind not in "biuf":
+        raise StructureError(f"The objective returned {reprlib.repr(given)}; give one number a panel.")
+    value = given.astype(np.float64)
     if value.shape != score.shape:
         raise StructureError(
             f"The objective returned shape {value.shape} for {len(score)} panels; give one number each."
