@@ -240,7 +240,7 @@ def _balanced_accuracy(table: Float, _: Float | None) -> Evaluated:
         return Evaluated((found.value + missed.value) / 2, reason)
     used = row > 0
     shares = np.divide(hits, row, out=np.zeros_like(row), where=used)
-    unanswered = (~used & (column > 0)).any(-1)
+    unanswered = np.asarray((~used & (column > 0)).any(-1))
     reason = _reasons(_empty(total), (unanswered, Reason.CLASS_WITHOUT_REFERENCE))
     return _ratio(along_last(shares), along_last(used.astype(np.float64)), reason)
 
