@@ -482,6 +482,16 @@ def test_sums_of_criteria_are_compared_in_numbers() -> None:
     assert float(found["mean_absolute_error_difference"]) == pytest.approx(difference)
 
 
+@pytest.mark.parametrize("resample", ["items", "clusters", "decisions", "items+criteria", "criteria"])
+@pytest.mark.parametrize("by", [None, "system"])
+def test_without_an_interval_nothing_is_drawn(ds: xr.Dataset, resample: str, by: str | None) -> None:
+    """The values are the same whatever would be drawn."""
+    for verb, arguments in ((xj.agreement, ()), (xj.compare, ("j1", "j2")), (xj.reliability, ())):
+        options = {"interval": None, "protocol": MICRO, "by": by}
+        found = quiet(verb, ds, *arguments, resample=resample, **options)
+        xr.testing.assert_equal(found, quiet(verb, ds, *arguments, **options))
+
+
 def test_answers_without_a_number(ds: xr.Dataset, backend: Any) -> None:
     for bad in (np.nan, np.inf, -np.inf, 1e71, -np.finfo(float).max):  # the powers of the last two overflow
         wrong = ds.copy(deep=True)

@@ -49,8 +49,8 @@ class Numbers:
         self.counting, self.plan, self.sampling, self.names = counting, plan, sampling, names
         sides = counting.sides
         ranks = not sides.pairs and any(SCORE_STATISTICS[name].ranks for name in names)
-        drawn = sampling.resamples or sampling.resample == "clusters"
-        self.held = bool(sides.pairs) or ranks or drawn
+        clusters = sampling.method is not None and sampling.resample == "clusters"
+        self.held = bool(sides.pairs) or ranks or sampling.resamples or clusters
         assert plan.scores is not None
         if self.held:
             right = sides.right
@@ -61,7 +61,7 @@ class Numbers:
                 codes=plan.left,
                 columns=(*sides.left, *right),
                 n_criteria=plan.n_criteria,
-                clusters=sampling.resample == "clusters",
+                clusters=clusters,
             )
         else:
             request = score_moments(
