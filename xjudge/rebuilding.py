@@ -7,13 +7,14 @@ import importlib
 import inspect
 import json
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from xjudge.errors import StructureError, listing
+from xjudge.errors import StructureError, XJudgeWarning, listing
 from xjudge.labelled._common import version
 from xjudge.labelled._panel_human import Partial
 from xjudge.labelled.compare import constant
@@ -92,7 +93,7 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
     Returns
     -------
     Dataset
-        The recomputed result, equal to the given one.
+        The recomputed result, equal to the given one. Warnings that came with it are not given again.
 
     Raises
     ------
@@ -123,7 +124,9 @@ def rebuild(result: xr.Dataset, data: xr.Dataset | xr.DataArray) -> xr.Dataset:
         raise StructureError(
             f"The result was computed on the scale {attrs.get('scale')}, and the data have {scale}."
         )
-    again = _again(str(verb), result, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", XJudgeWarning)  # they came with the result
+        again = _again(str(verb), result, data)
     differences = _differences(result, again)
     if differences:
         made = attrs.get("xjudge_version")
