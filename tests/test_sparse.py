@@ -209,8 +209,18 @@ def test_chunks_end_where_items_do(pair: tuple[xr.Dataset, xr.Dataset]) -> None:
         assert len(ends) > 5
         assert (codes[ends] != codes[ends - 1]).all()
         xr.testing.assert_identical(chunked.compute(), sparse)
-    with pytest.raises(xj.StructureError, match="at least 1"):
-        xj.to_sparse(sparse, chunks=0)
+    assert xj.to_sparse(sparse, chunks=10**30)["label"].chunks == ((sparse.sizes["answer"],),)
+    wrong: list[Any] = [0, -1, 1.5, float("nan"), "50", [50], True]
+    for chunks in wrong:
+        with pytest.raises(xj.StructureError, match="at least 1"):
+            xj.to_sparse(sparse, chunks=chunks)
+
+
+@pytest.mark.parametrize("raters", [[], ["w1"], {}])
+def test_one_rater_makes_no_pair(pair: tuple[xr.Dataset, xr.Dataset], raters: Any) -> None:
+    for ds in pair:
+        with pytest.raises(xj.StructureError, match="at least two raters"):
+            xj.pair_agreement(ds, raters=raters)
 
 
 def test_dims_that_the_layout_does_not_have(pair: tuple[xr.Dataset, xr.Dataset]) -> None:

@@ -103,10 +103,12 @@ def to_sparse(data: xr.Dataset | xr.DataArray, *, chunks: int | None = None) -> 
         ds = _as_answers(ds)
     if chunks is None:
         return ds
-    if chunks < 1:
+    given: Any = chunks
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not whole or chunks < 1:
         raise StructureError(f"`chunks` is a number of answers, at least 1; got {chunks!r}.")
     codes = metadata_values(ds.variables["item_code"].data)
-    cuts = np.searchsorted(codes, codes[np.arange(chunks, len(codes), chunks)])
+    cuts = np.searchsorted(codes, codes[min(chunks, len(codes)) :: min(chunks, max(len(codes), 1))])
     sizes = np.diff(np.unique([0, *cuts.tolist(), len(codes)]))
     return ds.chunk(answer=tuple(sizes.tolist()))
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from xjudge.errors import OverlapError, ProtocolError, Reason
+from xjudge.errors import OverlapError, ProtocolError, Reason, StructureError
 from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights, chosen_statistics, texts, warn_undefined
 from xjudge.labelled._crowd_pass import Crowd, Pairs, pair_targets
@@ -87,7 +87,8 @@ def pair_agreement(
     Raises
     ------
     StructureError
-        Data that are no judge dataset; answers that repeat each other or are not sorted by item.
+        Data that are no judge dataset; answers that repeat each other or are not sorted by item; fewer than
+        two raters named.
     ProtocolError
         What the scale cannot carry; aggregates beyond ``"micro"``.
     VocabularyError
@@ -120,6 +121,8 @@ def pair_agreement(
     sampling.check(names, [crowd.protocol.aggregate])
     matrix = agreement_weights(weights, costs, scale, crowd.resolved.outcome_categories)
     chosen = crowd.view.members(raters)
+    if not isinstance(raters, str) and len(chosen) < 2:
+        raise StructureError("`raters` needs at least two raters to compare.")
     found = crowd.counted(
         meetings(
             crowd.answers.n_raters,
