@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge._sampling_weights import unequal, warn_unequal
 from xjudge._sparse import Answers
 from xjudge.codes import LARGEST_SCORE, MISSING, OUTCOMES, raw_index
@@ -314,6 +315,7 @@ def rates(
     >>> sorted(r.data_vars)[:4]
     ['answered', 'ca', 'component', 'invalid']
     """
+    check_arguments(rates, locals())
     ds = checked_dataset(data)
     answers = Answers.of(ds) if "answer" in ds["label"].dims else None
     if answers is None:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.codes import N_OUTCOMES
 from xjudge.errors import ProtocolError, listing
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import texts, warn_recoded, warn_undefined
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.codes import MISSING
 from xjudge.errors import DroppedWarning, ProtocolError, StructureError, listing, warn
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs, version
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.protocol import Protocol

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, Reason
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs, texts, version
 from xjudge.labelled._loo_pass import Opened
 from xjudge.protocol import Protocol

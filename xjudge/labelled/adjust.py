@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.codes import MISSING
 from xjudge.errors import ProtocolError, XJudgeWarning, listing, warn
 from xjudge.labelled._adjust_features import feature_columns
 from xjudge.labelled._adjust_pairs import Asked, estimated_pairs, votes
 from xjudge.labelled._adjust_rates import prevalence
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights, chosen_statistics, warn_recoded, warn_undefined
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.codes import MISSING, raw_names
 from xjudge.errors import ProtocolError
 from xjudge.labelled._agreed import agreed
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_recoded
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._results import named_result, placed, result_attrs

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, Reason
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._bounds_ranges import bounded_statistics, open_plan, outcome_codes, routes
 from xjudge.labelled._bounds_values import Bounds, overturned
 from xjudge.labelled._common import agreement_weights, warn_recoded, warn_undefined

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import chosen_statistics, texts, warn_recoded, warn_undefined
 from xjudge.labelled._evaluation import Tables, check_weights, matrix_of, sampling_attrs
 from xjudge.labelled._intervals import Intervals

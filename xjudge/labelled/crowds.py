@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import OverlapError, ProtocolError, Reason, StructureError
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights, chosen_statistics, texts, warn_undefined
 from xjudge.labelled._crowd_pass import Crowd, Pairs, pair_targets
 from xjudge.labelled._estimate import OfTable, coefficient, from_standard_error

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.codes import raw_names, to_codes, translate
 from xjudge.errors import ProtocolError, StructureError, listing
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import agreement_weights
 from xjudge.labelled._pass import Pass, Plan
 from xjudge.labelled._sides import Sides, told_apart

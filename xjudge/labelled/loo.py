@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, XJudgeWarning, warn
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import texts, warn_undefined
 from xjudge.labelled._loo_alt import alt_test
 from xjudge.labelled._loo_pass import Codes, Opened

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, ProtocolWarning, Reason, XJudgeWarning, warn
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_human import Partial, partial
 from xjudge.labelled._panel_pass import SUMS, VOTES, OpenedPanel, Units, flat_units

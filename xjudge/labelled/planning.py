@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, listing
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs
 from xjudge.labelled._loo_pass import Codes, Opened
 from xjudge.labelled._planning_allocate import allocate

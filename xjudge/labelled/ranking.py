@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import chosen_statistics, texts, warn_undefined
 from xjudge.labelled._estimate import coefficient
 from xjudge.labelled._evaluation import Tables, check_weights, matrix_of

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.columns import criterion_weights
 from xjudge.errors import OverlapError, ProtocolError, Reason, listing
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._bounds_ranges import outcome_codes
 from xjudge.labelled._common import flat_attrs, texts, version, warn_recoded, warn_undefined
 from xjudge.labelled._evaluation import averaged

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import OverlapError, ProtocolError, StructureError, listing
 from xjudge.labelled._anonymous import with_counted_labels
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import flat_attrs, version, warn_recoded, warn_undefined
 from xjudge.labelled._labels import Labels
 from xjudge.labelled._level import warn_intervals

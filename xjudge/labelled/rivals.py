@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, Reason
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._common import warn_undefined
 from xjudge.labelled._panel_differences import compared
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units

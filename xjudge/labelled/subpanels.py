@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError
-from xjudge.labelled._arguments import check_arguments
 from xjudge.labelled._panel_pass import VOTES, OpenedPanel, Units, flat_units
 from xjudge.protocol import Protocol
 from xjudge.statistics import panel
