@@ -12,9 +12,11 @@ with its default compression (zstd), the same in every run. What is compared:
 * dask: the maximum through dask.array, two threads;
 * tables: all pair tables (`xj.agreement` of all raters with each other, no intervals);
 * reliability: Krippendorff's alpha of the humans, with its interval;
+* loo: the judges validated with each human left out in turn (`xj.loo_validate`, accuracy);
+* size: effective sizes of the panel of judges, pairs of judges on the items both answered;
 * all: pair tables, alpha, leave-one-out and effective sizes of the judges in one `dask.compute`.
 
-Each figure is of a fresh process, imports and the compilation of kernels (on other labels) left out of the
+Each figure is of a fresh process whose BLAS has one thread, imports and the compilation of kernels (on other labels) left out of the
 seconds and not of the memory. Shares are of raw reading over ours: the floors are 50 % of raw dask and 40 %
 of the raw two-thread read under 1 GiB, the goals 80 % and 70 % under 600 MB.
 """
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -186,7 +189,8 @@ def fresh(cell: str, store: Path) -> dict[str, float]:
     """Figures of one cell in a fresh process."""
     # -P: a neighbour of this file has the name of a package that compiled kernels look for
     command = [sys.executable, "-P", __file__, str(store.parent), "--store", store.name, "--cell", cell]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -226,7 +230,7 @@ def main() -> None:
     parser.add_argument("--labels", type=float, default=1e8)
     parser.add_argument("--chunk", type=int, default=250_000, help="items of a chunk")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="raw1,raw2,dask,tables,reliability,all")
+    parser.add_argument("--only", default="raw1,raw2,dask,tables,reliability,loo,size,all")
     parser.add_argument("--store", help=argparse.SUPPRESS)
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     options = parser.parse_args()
