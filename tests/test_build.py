@@ -593,6 +593,30 @@ def test_frames_that_cannot_be_read_are_one_clear_error(frame: Any, message: str
         from_long(frame, judges=["gpt"], scale=ONE_TO_FOUR)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"item": None}, "`item` names a column, or a list of them; got None"),
+        ({"rater": {}}, "`rater` names a column, or a list of them; got {}"),
+        ({"criterion": ["c", []]}, "`criterion` names a column, or a list of them"),
+        ({"label": None}, "`label` names a column; got None"),
+        ({"label": ["label"]}, r"`label` names a column; got \['label'\]"),
+        ({"role": []}, r"`role` names a column; got \[\]"),
+        ({"status": np.arange(3)}, "`status` names a column; got array"),
+        ({"confidence": []}, "`confidence` names a column"),
+        ({"identity": np.arange(3)}, "`identity` names a column"),
+        ({"role_names": ["human"]}, r"`role_names` maps words to 'human' or 'judge'; got \['human'\]"),
+    ],
+)
+def test_what_cannot_name_a_column(options: dict[str, Any], message: str, lazy: bool) -> None:
+    frame: Any = pd.DataFrame({"item": [1, 1], "rater": ["ann", "gpt"], "label": [1, 2]})
+    if lazy:
+        frame = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=1)
+    with pytest.raises(StructureError, match=message):
+        from_long(frame, **({"judges": ["gpt"], "scale": ONE_TO_FOUR} | options))
+
+
 def test_an_arrow_stream_without_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

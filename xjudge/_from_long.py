@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,12 @@ import pandas as pd
 from xjudge._ingest import Problems
 from xjudge._reading import Reading
 from xjudge._table import Table
+from xjudge.errors import StructureError
 
 if TYPE_CHECKING:
     from xjudge._thin import Thinned
 
-__all__ = ["LongColumns", "read_long"]
+__all__ = ["LongColumns", "check_columns", "read_long"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,24 @@ class LongColumns:
     ids: dict[str, Any]
     others: dict[str, Any]
     prob: Mapping[Any, Any] | None
+
+
+def check_columns(ids: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Raise where an argument cannot be the name of a column; ids may be joined from several.
+
+    Raises
+    ------
+    StructureError
+        Naming the arguments, before anything is read.
+    """
+    problems = []
+    for argument, value in {**ids, **others}.items():
+        several = isinstance(value, list | tuple) and argument in ids
+        if value is None or not all(isinstance(name, Hashable) for name in (value if several else [value])):
+            words = "a column, or a list of them" if argument in ids else "a column"
+            problems.append(f"`{argument}` names {words}; got {reprlib.repr(value)}.")
+    if problems:
+        raise StructureError(" ".join(problems))
 
 
 def read_long(

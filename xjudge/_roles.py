@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final
 
@@ -46,6 +47,10 @@ def resolve_roles(
         What could be passed, said where nothing was.
     problems : Problems
     """
+    given_names: Any = role_names
+    if role_names is not None and not isinstance(given_names, Mapping):
+        problems.add(f"`role_names` maps words to 'human' or 'judge'; got {reprlib.repr(role_names)}.")
+        role_names = None
     names = dict(role_names or {})
     wrong = [word for word in names.values() if word not in ROLES]
     if wrong:

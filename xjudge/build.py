@@ -15,7 +15,7 @@ import xarray as xr
 
 from xjudge._assemble import build
 from xjudge._counts import from_counts
-from xjudge._from_long import LongColumns, read_long
+from xjudge._from_long import LongColumns, check_columns, read_long
 from xjudge._ingest import Problems, read_frame
 from xjudge._join import HOWS, holds_labels, join_columns, join_datasets, joined_dims, options_from
 from xjudge._lazy_frames import is_lazy_frame
@@ -173,12 +173,13 @@ def from_long(
            [-2,  1]], dtype=int8)
     """
     problems = Problems()
-    ids = _given(item=item, rater=rater, criterion=criterion, replicate=replicate)
+    ids = {"item": item, "rater": rater, **_given(criterion=criterion, replicate=replicate)}
     others = {"label": label, **_given(status=status, confidence=confidence)}
     if _is_column(role):
         others["role"] = role
-    if _is_column(identity) and identity not in IDENTITIES:
+    if _is_column(identity) and not (isinstance(identity, str) and identity in IDENTITIES):
         others["identity"] = identity
+    check_columns(ids, others)
     if prob is not None and not isinstance(prob, Mapping):
         problems.add(f"`prob` is a mapping of category to column; got {prob!r}.")
         prob = None
