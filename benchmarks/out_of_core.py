@@ -16,9 +16,9 @@ with its default compression (zstd), the same in every run. What is compared:
 * size: effective sizes of the panel of judges, pairs of judges on the items both answered;
 * all: pair tables, alpha, leave-one-out and effective sizes of the judges in one `dask.compute`.
 
-Each figure is of a fresh process whose BLAS has one thread, imports and the compilation of kernels (on other labels) left out of the
-seconds and not of the memory. Shares are of raw reading over ours: the floors are 50 % of raw dask and 40 %
-of the raw two-thread read under 1 GiB, the goals 80 % and 70 % under 600 MB.
+Each figure is of a fresh process whose BLAS has one thread; imports and the compilation of kernels (on other
+labels) are left out of the seconds and not of the memory. Shares are of raw reading over ours: the floors are
+50 % of raw dask and 40 % of the raw two-thread read under 1 GiB, the goals 80 % and 70 % under 600 MB.
 """
 
 from __future__ import annotations
