@@ -193,7 +193,8 @@ def _mcc(table: Float, _: Float | None) -> Evaluated:
     else:
         others = _others(table)
         hits = np.diagonal(table, axis1=-2, axis2=-1)
-        # one category against the rest, summed over categories: sum (TP TN - FP FN) = N sum n_aa - sum n_a. n_.a
+        # one category against the rest, summed over categories:
+        # sum (TP TN - FP FN) = N sum n_aa - sum n_a. n_.a
         true_negative = np.diagonal(others @ table @ others, axis1=-2, axis2=-1)
         false_negative, false_positive = row_sums(table * others), column_sums(table * others)
         numerator = along_last(hits * true_negative - false_positive * false_negative)
