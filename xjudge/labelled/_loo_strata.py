@@ -40,7 +40,8 @@ class Strata(NamedTuple):
         Raises
         ------
         StructureError
-            No such coordinate, or no value in it; sampling weights that differ within a stratum or are negative.
+            No such coordinate, or no value in it; sampling weights that differ within a stratum or are
+            negative.
         """
         view = opened.view
         there = {name for name in (STRATUM, WEIGHT) if name in view.data.variables}
