@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
@@ -252,6 +253,18 @@ def test_population_and_further_dims(ds: xr.Dataset) -> None:
     repeated = ds.rename(criterion="replicate")
     result = quiet(xj.agreement, repeated, statistic=EVERY, protocol=MICRO)
     assert result["pearson"].dims == ("reference", "rater", "replicate")
+
+
+@pytest.mark.parametrize("verb", [xj.agreement, xj.reliability])
+def test_numbers_that_are_not_finite_are_told_of_in_other_processes(ds: xr.Dataset, verb: Any) -> None:
+    """What a lazy result holds is sent there, and asks for the check too."""
+    score = ds["score"].copy()
+    score[3] = np.inf
+    lazy = verb(ds.assign(score=score).chunk(item=7), interval=None, compute=False)
+    sent = cloudpickle.loads(cloudpickle.dumps(lazy))
+    for result in (lazy, sent):
+        with pytest.raises(xj.VocabularyError, match="finite"):
+            result.compute(scheduler="synchronous")
 
 
 def test_a_sweep_over_aggregations(ds: xr.Dataset) -> None:

@@ -292,13 +292,68 @@ def quiet_rest(verb: Any, *arguments: Any, **options: Any) -> None:
         verb(*arguments, **options)
 
 
-def test_numbers_are_no_categories() -> None:
-    rng = np.random.default_rng(0)
+def numbers_of(labels: np.ndarray, scale: xj.Scale | None = None) -> xr.Dataset:
+    """Three humans and a judge who give numbers; NaN is missing."""
     frame = pd.DataFrame(
-        {"item": np.repeat(np.arange(40), 4), "rater": list("abcj") * 40, "label": rng.normal(size=160)}
+        {
+            "item": np.repeat(np.arange(len(labels)), 4),
+            "rater": list("abcj") * len(labels),
+            "label": labels.ravel(),
+        }
     )
-    numbers = xj.from_long(frame, judges=["j"], scale=xj.Scale.continuous())
-    for verb in (xj.loo_validate, xj.alt_test, xj.plan_overlap):
+    return xj.from_long(frame, judges=["j"], scale=xj.Scale.continuous() if scale is None else scale)
+
+
+def test_the_alternative_annotator_test_of_numbers() -> None:
+    """On whole numbers it is that of the interval scale with these values."""
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 5, size=(80, 4)).astype(float)
+    labels[rng.random(labels.shape) < 0.2] = np.nan
+    continuous, interval = (
+        numbers_of(labels, scale) for scale in (xj.Scale.continuous(), xj.Scale.interval([0.0, 1, 2, 3, 4]))
+    )
+    assert "score" in continuous
+    assert "score" not in interval
+
+    def distance(label: float, others: list[float]) -> float:
+        return -float(np.sqrt(np.mean((np.array(others) - label) ** 2).round(12)))
+
+    expected = quiet(xj.alt_test, interval, score="neg_rmse", min_items=5)
+    for data in (continuous, continuous.chunk(item=(30, 1, 49))):
+        for score in ("neg_rmse", distance):
+            found = quiet(xj.alt_test, data, score=score, min_items=5)
+            xr.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert expected["n_items"].values.min() > 20
+
+
+def test_the_alternative_annotator_test_of_measured_numbers() -> None:
+    """Against the definition, in plain loops."""
+    rng = np.random.default_rng(4)
+    labels = rng.normal(size=(40, 4)) * 7 + 1000
+    found = xj.alt_test(numbers_of(labels), score="neg_rmse", eps=0.2)
+    for k in range(3):
+        others = np.delete(labels[:, :3], k, axis=1)
+        judge, human = (
+            np.sqrt(np.mean((others - column[:, None]) ** 2, axis=1))
+            for column in (labels[:, 3], labels[:, k])
+        )
+        one = found.isel(human=k, rater=0)
+        assert float(one["advantage_judge"]) == np.mean(judge <= human)
+        assert float(one["advantage_human"]) == np.mean(human <= judge)
+    with pytest.raises(xj.ProtocolError, match="asks for equal labels, and here the scale is"):
+        xj.alt_test(numbers_of(labels))
+
+
+def test_numbers_that_nobody_gave() -> None:
+    labels = np.full((6, 4), np.nan)
+    labels[0, 3] = 2.5
+    found = quiet(xj.alt_test, numbers_of(labels), score="neg_rmse")
+    assert np.isnan(found["passes"]).all()
+
+
+def test_numbers_are_no_categories() -> None:
+    numbers = numbers_of(np.random.default_rng(0).normal(size=(40, 4)))
+    for verb in (xj.loo_validate, xj.plan_overlap):
         with pytest.raises(xj.ProtocolError, match="compares categories, and here the scale is"):
             verb(numbers)
     with pytest.raises(xj.ProtocolError, match="compares categories"):

@@ -81,6 +81,7 @@ class Labels:
         self.arrays: dict[str, Any] = {"codes": view.codes}
         self.if_too_many: list[Callable[[], None]] = []
         self._names: dict[Any, Any] = {}
+        self._not_finite: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What finishing a lazy result needs elsewhere: plans, not labels."""
@@ -115,8 +116,14 @@ class Labels:
     def _scored(self, name: str) -> str:
         self.arrays[name] = scored(self.view.codes, self.view.scores)
         self.requests.append(not_finite(name))
-        self._names["not finite"] = len(self.requests) - 1
+        self._not_finite = len(self.requests) - 1
         return name
+
+    def drop_requests(self) -> None:
+        """Ask for nothing but whether the labels are on the scale."""
+        checks = [0] if self._not_finite is None else [0, self._not_finite]
+        self.requests = [self.requests[place] for place in checks]
+        self._not_finite = None if self._not_finite is None else 1
 
     def _extracted(self, resolved: Resolved) -> Callable[[str], str]:
         def make(name: str) -> str:
@@ -163,8 +170,8 @@ class Labels:
     def _run(self, finish: Callable[[list[Any]], dict[str, Any]], compute: bool) -> dict[str, Any]:
         def checked(counted: list[Any]) -> dict[str, Any]:
             check_values(self.view, counted[0])
-            if "not finite" in self._names:
-                check_numbers(self.view, counted[self._names["not finite"]])
+            if self._not_finite is not None:
+                check_numbers(self.view, counted[self._not_finite])
             return finish(counted)
 
         needed = {

@@ -13,7 +13,7 @@ import xarray as xr
 from xjudge._arguments import check_arguments
 from xjudge.errors import ProtocolError, listing
 from xjudge.labelled._common import texts, warn_undefined
-from xjudge.labelled._loo_pass import Codes, Opened
+from xjudge.labelled._loo_pass import Codes, Labelled, Opened
 from xjudge.protocol import Protocol
 from xjudge.statistics import loo
 
@@ -26,8 +26,19 @@ class _Advantage:
     def __init__(self, score: Any, scores: Any, min_humans: int) -> None:
         self.options = {"score": score, "scores": scores, "min_humans": min_humans}
 
-    def __call__(self, humans: Codes, judges: Codes) -> Any:
-        return loo.advantage_counts(humans, judges, **self.options)
+    def __call__(self, humans: Labelled, judges: Labelled) -> Any:
+        if humans.dtype.kind != "f":
+            return loo.advantage_counts(humans, judges, **self.options)
+        humans, judges, numbers = _as_categories(humans, judges)
+        return loo.advantage_counts(humans, judges, **(self.options | {"scores": numbers}))
+
+
+def _as_categories(humans: Labelled, judges: Labelled) -> tuple[Codes, Codes, npt.NDArray[np.float64]]:
+    """Numbers, NaN where there is none, as codes of the distinct ones; at least one, which none may have."""
+    said = [side[~np.isnan(side)] for side in (humans, judges)]
+    numbers = np.unique(np.concatenate([*said, [0.0]]))
+    codes = [np.where(np.isnan(side), -1, np.searchsorted(numbers, side)) for side in (humans, judges)]
+    return codes[0], codes[1], numbers
 
 
 _PER_HUMAN = (
@@ -70,8 +81,9 @@ def alt_test(
         False discovery rate.
     score : {"accuracy", "neg_rmse"} or callable
         How well a label fits the other humans' labels of the item: the share of equal ones, or minus the
-        root mean squared difference of the scores (ordered scales). A callable takes one label and the
-        others (category values) and returns a number, greater is better; NaN does not count.
+        root mean squared difference of the scores (ordered and continuous scales). A callable takes one
+        label and the others (category values, or numbers) and returns a number, greater is better; NaN
+        does not count.
     min_items : int
         Items a human needs for a test.
     min_humans : int
@@ -92,8 +104,8 @@ def alt_test(
     Raises
     ------
     ProtocolError
-        ``"neg_rmse"`` on a scale without an order; a callable with ``by`` or a population, or that gives no
-        number.
+        ``"neg_rmse"`` on a scale without an order, ``"accuracy"`` on a continuous one; a callable with
+        ``by`` or a population, or that gives no number.
 
     Warns
     -----
@@ -113,10 +125,15 @@ def alt_test(
     1.0
     """
     check_arguments(alt_test, locals())
-    opened = Opened(data, "alt_test", protocol, by=by, judges=judges, humans=humans)
-    scale = opened.plan.scale
-    scores = scale.scores if scale.ordered else None
-    if score == "neg_rmse" and (scores is None or opened.plan.outcomes):
+    opened = Opened(data, "alt_test", protocol, by=by, judges=judges, humans=humans, categories=False)
+    scale, numbers = opened.plan.scale, opened.plan.scores is not None
+    scores = scale.scores if scale.ordered and not numbers else None
+    if numbers and score == "accuracy":
+        raise ProtocolError(
+            f"score='accuracy' asks for equal labels, and here the scale is {scale!r}. Take "
+            "score='neg_rmse', or a function of a number and those of the others."
+        )
+    if score == "neg_rmse" and not numbers and (scores is None or opened.plan.outcomes):
         raise ProtocolError(f"score='neg_rmse' needs an ordered scale; under this protocol it is {scale!r}.")
     if callable(score):
         arrays = _alt_by_callable(opened, score, eps, q, min_items, min_humans)
@@ -168,8 +185,11 @@ def _alt_by_callable(
     opened: Opened, score: Callable[..., Any], eps: float, q: float, min_items: int, min_humans: int
 ) -> dict[str, Any]:
     humans, judges = opened.codes()
-    values = opened.plan.scale.categories
     plan = opened.plan
+    values: Sequence[Any] = plan.scale.categories
+    if plan.scores is not None:
+        humans, judges, distinct = _as_categories(humans, judges)
+        values = distinct.tolist()
     pooled = plan.aggregate == "micro" or plan.n_criteria == 1
     found = []
     for h, j in zip(humans, judges, strict=True):

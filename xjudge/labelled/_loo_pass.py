@@ -23,16 +23,23 @@ from xjudge.view import View
 __all__ = ["Codes", "Opened"]
 
 Codes = npt.NDArray[np.signedinteger]
+Labelled = npt.NDArray[Any]
+"""Codes, or numbers on a continuous scale."""
 
 
-def _units(options: Options, block: Block) -> tuple[Codes, Codes]:
-    """Protocol codes of humans (other, item, criterion, human) and judges of a block; below 0 no answer."""
+def _units(options: Options, block: Block) -> tuple[Labelled, Labelled]:
+    """Protocol codes of humans (other, item, criterion, human) and judges of a block; below 0 no answer.
+
+    On a continuous scale the numbers, NaN where there is no answer.
+    """
     n_criteria, raw = options["n_criteria"], to_codes(block[options["left"]])
     own = _are_own(options["targets"], extent_of(block, options["left"])[1])
     sides = []
     for columns in (options["left_columns"], options["right_columns"]):
         codes = of_raters(raw, columns)
         codes = codes if own else translate(codes, options["targets"])
+        if options["scores"] is not None:
+            codes = np.where(codes >= 0, of_raters(block[options["scores"]], columns), np.nan)
         apart = codes.reshape((*codes.shape[:2], n_criteria, codes.shape[2] // n_criteria))
         sides.append(apart.transpose(3, 0, 2, 1))
     return sides[0], sides[1]
@@ -50,7 +57,7 @@ def _tables(options: Options, block: Block) -> list[Any]:
     With strata each is a tuple of such sets, one a stratum.
     """
     humans, judges = _units(options, block)
-    count: Callable[[Codes, Codes], Any] = options["count"]
+    count: Callable[[Labelled, Labelled], Any] = options["count"]
     rows: list[Any] = []
     if options["n_strata"]:
         stratum = block["strata"].max(axis=1)  # an item is in a population where a cell of it is
@@ -142,7 +149,7 @@ class Opened:
         self.n_strata = n_strata
         self.counting.cases.arrays["strata"] = np.asarray(codes, dtype=np.int32)[:, None]
 
-    def request(self, count: Callable[[Codes, Codes], Any]) -> None:
+    def request(self, count: Callable[[Labelled, Labelled], Any]) -> None:
         """Ask for the sums, in place of the pair tables that this verb does not need."""
         plan = self.plan
         options = {
@@ -151,16 +158,18 @@ class Opened:
             "left_columns": self.sides.left,
             "right_columns": self.sides.right,
             "targets": plan.right_targets,
+            "scores": plan.scores,
             "n_criteria": plan.n_criteria,
             "pooled": plan.aggregate == "micro" or plan.n_criteria == 1,
             "count": count,
             "n_strata": self.n_strata,
         }
-        self.counting.requests = [self.counting.requests[0], Request(SUMS, options)]
+        self.counting.drop_requests()
+        self.counting.requests.append(Request(SUMS, options))
 
     def slots(self, counted: list[Any]) -> npt.NDArray[np.object_]:
         """Counts of each slice, as an array of objects: (slice?, table)."""
-        held = self.counting.cases.of(self.protocol, counted[1])
+        held = self.counting.cases.of(self.protocol, counted[-1])
         held = np.asarray(held, dtype=object) if isinstance(held, np.ndarray) else held
         lists = held.ravel().tolist() if isinstance(held, np.ndarray) and held.dtype == object else [held]
         out = np.empty((len(lists), len(lists[0])), dtype=object)
@@ -194,22 +203,27 @@ class Opened:
             out[name] = self.on_dims(apart, name in per_human)
         return out
 
-    def codes(self) -> tuple[Codes, Codes]:
-        """Protocol codes (other, item, criterion, human) and (..., judge), in memory: one compute."""
+    def codes(self) -> tuple[Labelled, Labelled]:
+        """Protocol codes (other, item, criterion, human) and (..., judge), in memory: one compute.
+
+        On a continuous scale the numbers, NaN where there is no answer.
+        """
         if self.by is not None or self.counting.cases.axes.n_populations:
             raise ProtocolError(
                 "This needs the labels in memory and takes neither `by` nor a population; select with "
                 "`.isel`, `.where` or `groupby` first."
             )
-        (held,) = materialise(self.counting.arrays[self.plan.right])
+        names = [name for name in (self.plan.right, self.plan.scores) if name is not None]
+        held = materialise(*(self.counting.arrays[name] for name in names))
         options = {
-            "left": "codes",
+            "left": self.plan.right,
             "left_columns": self.sides.left,
             "right_columns": self.sides.right,
             "targets": self.plan.right_targets,
+            "scores": self.plan.scores,
             "n_criteria": self.plan.n_criteria,
         }
-        return _units(options, {"codes": np.asarray(held)})
+        return _units(options, {name: np.asarray(array) for name, array in zip(names, held, strict=True)})
 
     def result(
         self, verb: str, arrays: Mapping[str, Any], per_human: Sequence[str], **stated: Any
