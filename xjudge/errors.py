@@ -142,11 +142,10 @@ class Reason(enum.IntEnum):
     CONSTANT_FEATURE = 68
     NOT_CERTIFIED = 80
     NOTHING_ANSWERED = 81
-
     NO_PRINCIPAL_AXIS = 90
     FLAT_CLOUD = 91
-    SPREAD_UNKNOWN = 100
     NO_EXCESS = 92
+    SPREAD_UNKNOWN = 100
 
     @property
     def text(self) -> str:
@@ -216,8 +215,8 @@ _REASON_TEXT: dict[Reason, str] = {
     Reason.NOTHING_ANSWERED: "nothing is answered",
     Reason.NO_PRINCIPAL_AXIS: "residuals without a principal axis",
     Reason.FLAT_CLOUD: "simulated humans do not spread",
-    Reason.SPREAD_UNKNOWN: "no rater has two units, so spread cannot be told from chance",
     Reason.NO_EXCESS: "judges on average as elongated as simulated humans",
+    Reason.SPREAD_UNKNOWN: "no rater has two units, so spread cannot be told from chance",
 }
 
 _REASON_TABLE = np.array([_REASON_TEXT.get(code, "") for code in range(max(Reason) + 1)])  # type: ignore[call-overload]
