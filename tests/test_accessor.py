@@ -134,5 +134,22 @@ def test_trees_map_over_nodes_with_labels(ds: xr.Dataset) -> None:
     assert not result["/empty"].has_data
 
 
+NO_TREE = {"mask", "disagreements", "mean_pairwise", "spread", "to_long", "append_to_zarr", "join", "tidy"}
+"""What gives no dataset, is a step beyond one, or takes a second thing of the same kind."""
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in NO_TREE])
+def test_trees_have_the_verbs_of_datasets(ds: xr.Dataset, verb: str) -> None:
+    method = getattr(xr.DataTree(ds).judge, verb)
+    assert inspect.signature(method) == inspect.signature(getattr(ds.judge, verb))
+    assert method.__doc__ == getattr(xj, verb).__doc__
+
+
+def test_a_tree_passes_positional_arguments_on(ds: xr.Dataset) -> None:
+    names = ds["rater"].values.tolist()
+    found = xr.DataTree(ds).judge.compare(names[1], names[2], interval=None)
+    xr.testing.assert_identical(found.to_dataset(), xj.compare(ds, names[1], names[2], interval=None))
+
+
 def test_its_repr_says_what_it_is(ds: xr.Dataset) -> None:
     assert repr(ds.judge) == "<xjudge accessor of a Dataset: verbs such as .agreement(), .rates()>"

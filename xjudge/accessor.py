@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy.typing as npt
@@ -19,7 +19,6 @@ import xarray as xr
 from xjudge import build, outcomes
 from xjudge.errors import StructureError
 from xjudge.labelled import _common
-from xjudge.protocol import Protocol
 from xjudge.scale import Scale
 from xjudge.view import View, names_of_role
 
@@ -156,42 +155,73 @@ class DatasetJudge(_NotData):
     tidy = _method(_common.tidy)
 
 
-class TreeJudge(_NotData):
-    """`dt.judge`: the measuring verbs on every node of a DataTree that holds labels.
+class _OfNodes:
+    """A verb on every node of a DataTree that holds labels; it has the verb's signature and docstring."""
 
-    Nodes without labels are passed through; the answer is a DataTree of results.
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, obj: Any, owner: type) -> Any:
+        verb = getattr(DatasetJudge, self.name)
+        name = self.name
+
+        @functools.wraps(verb)
+        def method(self: TreeJudge, *args: Any, **options: Any) -> xr.DataTree:
+            def one(node: xr.Dataset) -> xr.Dataset:
+                if "label" not in node.variables:
+                    return node
+                return cast(xr.Dataset, getattr(DatasetJudge(node), name)(*args, **options))
+
+            return self._obj.map_over_datasets(one)
+
+        setattr(owner, name, method)
+        return method if obj is None else getattr(obj, name)
+
+
+class TreeJudge(_NotData):
+    """`dt.judge`: the verbs on every node of a DataTree that holds labels.
+
+    Nodes without labels are passed through; the answer is a DataTree of results. Every method takes what the
+    function of the same name in :mod:`xjudge` takes after the dataset.
     """
 
     def __init__(self, obj: xr.DataTree) -> None:
         self._obj = obj
 
-    def _map(self, verb: str, options: dict[str, Any]) -> xr.DataTree:
-        def one(node: xr.Dataset) -> xr.Dataset:
-            if "label" not in node.variables:
-                return node
-            return cast(xr.Dataset, getattr(DatasetJudge(node), verb)(**options))
-
-        return self._obj.map_over_datasets(one)
-
-    def rates(self, **options: Any) -> xr.DataTree:
-        """See :func:`xjudge.rates`."""
-        return self._map("rates", options)
-
-    def tables(self, **options: Any) -> xr.DataTree:
-        """See :func:`xjudge.tables`."""
-        return self._map("tables", options)
-
-    def agreement(self, **options: Any) -> xr.DataTree:
-        """See :func:`xjudge.agreement`."""
-        return self._map("agreement", options)
-
-    def reliability(self, **options: Any) -> xr.DataTree:
-        """See :func:`xjudge.reliability`."""
-        return self._map("reliability", options)
-
-    def sweep(self, protocols: Sequence[Protocol], **options: Any) -> xr.DataTree:
-        """See :func:`xjudge.sweep`."""
-        return self._map("sweep", {"protocols": protocols, **options})
+    validate = _OfNodes()
+    rates = _OfNodes()
+    tables = _OfNodes()
+    agreement = _OfNodes()
+    sweep = _OfNodes()
+    coverage_bounds = _OfNodes()
+    breakdown = _OfNodes()
+    adjust = _OfNodes()
+    prevalence = _OfNodes()
+    risk_coverage = _OfNodes()
+    selective_threshold = _OfNodes()
+    split_stability = _OfNodes()
+    cascade = _OfNodes()
+    reliability = _OfNodes()
+    reliability_bounds = _OfNodes()
+    compare = _OfNodes()
+    rank = _OfNodes()
+    loo_validate = _OfNodes()
+    alt_test = _OfNodes()
+    plan_overlap = _OfNodes()
+    allocate = _OfNodes()
+    wrong_top_probability = _OfNodes()
+    effective_size = _OfNodes()
+    compare_panels = _OfNodes()
+    panel_curve = _OfNodes()
+    panel_dependence = _OfNodes()
+    panel_geometry = _OfNodes()
+    panel_vote = _OfNodes()
+    select_panel = _OfNodes()
+    stability = _OfNodes()
+    pair_agreement = _OfNodes()
+    rater_agreement = _OfNodes()
+    to_dense = _OfNodes()
+    to_sparse = _OfNodes()
 
 
 class DataFrameJudge(_NotData):
