@@ -11,10 +11,11 @@ on where the first one stopped, and prints the table where nothing is left. Thre
 * two raters and nine correlated criteria an item: items are drawn, and intervals are made twice, with items
   as sampling units and (wrongly) with single decisions.
 
-Both raters have the stated prevalence and the stated kappa. `missing` is the share of pairs (two raters) or
-of labels (five raters) that are not there, at random. Samples that agree in every count are one sample with
-a multiplicity: the library, too, gives equal data equal resamples. `undefined` is the share of samples in
-which the statistic is undefined; `none_*` the share of the others in which a method gives no interval.
+Both raters have the stated prevalence and the stated kappa. `missing` is the share of pairs (two raters;
+with nine criteria, of decisions) or of labels (five raters) that are not there, at random. Samples that
+agree in every count are one sample with a multiplicity: the library, too, gives equal data equal resamples.
+`undefined` is the share of samples in which the statistic is undefined; `none_*` the share of the others in
+which a method gives no interval.
 Coverage is among the intervals that are given.
 
 `auto` is the interval that the library gives: the method chosen for the statistic, and where nobody disagrees
@@ -108,6 +109,7 @@ def settings() -> Iterator[Setting]:
         (2, 1, 0.9, 0.0),
         (5, 1, 0.6, 0.5),
         (5, 1, 0.9, 0.0),
+        (2, CRITERIA, 0.6, 0.5),
     ):
         for n, prevalence in itertools.product(sizes, prevalences):
             yield Setting(raters, criteria, kappa, missing, n, prevalence)
@@ -313,7 +315,7 @@ def many_criteria(setting: Setting, n_replicates: int, n_resamples: int) -> Iter
     edges = joint.ravel().cumsum()[:-1]
     step = max(1, 4 * AT_ONCE // (n * CRITERIA))
     for start in range(0, n_replicates, step):
-        items = correlated(rng, edges, (min(step, n_replicates - start), n))
+        items = thinned(rng, correlated(rng, edges, (min(step, n_replicates - start), n)), setting.missing)
         for sample in items:
             table = sample.sum(0)
             picked = rng.integers(0, n, (n_resamples, n)) + n * np.arange(n_resamples)[:, None]
@@ -435,9 +437,9 @@ def automatic(setting: Setting, n_replicates: int) -> dict[tuple[str, str], dict
         return {(one.name, "items"): one.row() for one in found}
     joint = setting.joint()
     if setting.criteria > 1:
-        tables, errors = pooled_samples(setting, n_replicates, rng)
+        tables, n, errors = pooled_samples(setting, n_replicates, rng)
         for name, se in errors.items():
-            statistic, n = of_pairs(name, np.eye(4)), np.full(n_replicates, setting.n)
+            statistic = of_pairs(name, np.eye(4))
             truth = float(evaluate(name, joint).value)
             found.append(of_tables(statistic, truth, np.ones(n_replicates), tables, n, se))
         return {(one.name, "items"): one.row() for one in found}
@@ -457,19 +459,21 @@ def automatic(setting: Setting, n_replicates: int) -> dict[tuple[str, str], dict
 
 def pooled_samples(
     setting: Setting, n_replicates: int, rng: np.random.Generator
-) -> tuple[Array, dict[str, Array]]:
-    """Tables (sample, 4) of nine decisions an item, and standard errors with items as units."""
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Tables (sample, 4) of nine decisions an item, items with one, and standard errors from items."""
     edges, n = setting.joint().ravel().cumsum()[:-1], setting.n
     step = max(1, 4 * AT_ONCE // (n * CRITERIA))
-    tables, errors = [], {"kappa": [], "accuracy": []}
+    tables, units, errors = [], [], {"kappa": [], "accuracy": []}
     for start in range(0, n_replicates, step):
-        items = correlated(rng, edges, (min(step, n_replicates - start), n))
+        items = thinned(rng, correlated(rng, edges, (min(step, n_replicates - start), n)), setting.missing)
         tables.append(items.sum(1))
+        units.append((items.sum(2) > 0).sum(1))
         for name, parts in errors.items():
             slope = of_pairs(name, np.eye(4)).slope(tables[-1])
             psi = np.einsum("sic,sc->si", items, np.where(np.isnan(slope), 0.0, slope))
             parts.append(np.sqrt((psi**2).sum(1)))
-    return np.concatenate(tables), {name: np.concatenate(parts) for name, parts in errors.items()}
+    found = {name: np.concatenate(parts) for name, parts in errors.items()}
+    return np.concatenate(tables), np.concatenate(units), found
 
 
 def correlated(rng: np.random.Generator, edges: Array, shape: tuple[int, int]) -> Array:
@@ -478,6 +482,11 @@ def correlated(rng: np.random.Generator, edges: Array, shape: tuple[int, int]) -
     single = np.searchsorted(edges, rng.random((*shape, CRITERIA)), side="right")
     cell = np.where(rng.random((*shape, CRITERIA)) < COPIED, shared, single)
     return np.stack([(cell == c).sum(2) for c in range(4)], axis=2).astype(np.float64)
+
+
+def thinned(rng: np.random.Generator, cells: Array, missing: float) -> Array:
+    """Decisions that are left where each is missing with some probability."""
+    return rng.binomial(cells.astype(np.int64), 1 - missing).astype(np.float64) if missing else cells
 
 
 # ------------------------------------------------------------------------------------------------- study
