@@ -1,4 +1,4 @@
-"""Published tasks as judge datasets, and calls without warnings, for tests of panels."""
+"""Published tasks as judge datasets, and calls without warnings, for tests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def quiet(verb: Any, *arguments: Any, **options: Any) -> xr.Dataset:
 
 
 @cache
-def published(task: str) -> xr.Dataset:
-    """Labels of a task; a unit is an item under a criterion, and ordinal labels are categories."""
+def published(task: str, ordered: bool = False) -> xr.Dataset:
+    """Labels of a task; a unit is an item under a criterion, and numbers are names unless ``ordered``."""
     frame = pd.read_csv(
         SHARED / "data" / f"alttest_{task}.csv.gz",
         dtype={"item": str, "rater": str, "label": str},
@@ -35,5 +35,6 @@ def published(task: str) -> xr.Dataset:
         frame = frame.drop(columns="criterion")
     if task in NUMERIC:
         frame["label"] = frame["label"].astype(int)
-    scale = xj.Scale.nominal(sorted(set(frame["label"])))
+    nominal = xj.Scale.nominal(sorted(set(frame["label"])))
+    scale = xj.Scale.ordinal([1, 2, 3, 4, 5]) if ordered and task in NUMERIC else nominal
     return xj.from_long(frame, role="rater_kind", role_names={"llm": "judge"}, scale=scale)

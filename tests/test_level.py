@@ -185,7 +185,12 @@ def test_every_method_is_warned_of(interval: str) -> None:
 
 
 def test_no_interval_no_warning() -> None:
-    xj.agreement(of_table([[90, 2], [1, 3]]), statistic="kappa", interval=None)
+    result = xj.agreement(
+        of_table([[90, 2], [1, 3]]), statistic="kappa", interval=None
+    )  # a warning is an error
+    assert not {"kappa_interval", "kappa_interval_reason"} & set(result)
+    with pytest.warns(xj.IntervalWarning):
+        xj.agreement(of_table([[90, 2], [1, 3]]), statistic="kappa")
 
 
 def test_healthy_data_give_no_warning() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,39 +10,13 @@ import pandas as pd
 import pytest
 import xarray as xr
 from labels import BINARY, dataset, random_codes
-from shared import SHARED, needs_shared, oracle
+from panel_tasks import NUMERIC, TASKS, published, quiet
+from shared import needs_shared, oracle
 
 import xjudge as xj
 from xjudge.statistics import loo
 
 MICRO = xj.Protocol(aggregate="micro")
-TASKS = ("wax", "cebab_aspects", "cebab_stars", "summeval", "mtbench", "10k_prompts", "framing")
-NUMERIC = ("cebab_stars", "summeval", "10k_prompts")
-
-
-def quiet(verb: Any, *arguments: Any, **options: Any) -> xr.Dataset:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", xj.XJudgeWarning)
-        return verb(*arguments, **options)
-
-
-@cache
-def _task(task: str) -> xr.Dataset:
-    """Labels of a task; a unit is an item under a criterion."""
-    frame = pd.read_csv(
-        SHARED / "data" / f"alttest_{task}.csv.gz",
-        dtype={"item": str, "rater": str, "label": str},
-        keep_default_na=False,
-    )
-    if "criterion" in frame:
-        frame["item"] = frame["item"] + "__" + frame["criterion"]
-        frame = frame.drop(columns="criterion")
-    if task in NUMERIC:
-        scale = xj.Scale.ordinal([1, 2, 3, 4, 5])
-        frame["label"] = frame["label"].astype(int)
-    else:
-        scale = xj.Scale.nominal(sorted(set(frame["label"])))
-    return xj.from_long(frame, role="rater_kind", role_names={"llm": "judge"}, scale=scale)
 
 
 @pytest.fixture
@@ -60,7 +33,7 @@ def ds() -> xr.Dataset:
 @pytest.mark.parametrize("task", TASKS)
 def test_leave_one_out_on_published_labels(task: str) -> None:
     expected = oracle("alttest_loo")[task]["judges"]
-    found = quiet(xj.loo_validate, _task(task))
+    found = quiet(xj.loo_validate, published(task, ordered=True))
     for judge, right in expected.items():
         one = found.sel(rater=judge)
         assert float(one["omega"]) == pytest.approx(right["omega"], abs=1e-12)
@@ -77,8 +50,8 @@ def test_leave_one_out_on_published_labels(task: str) -> None:
 
 @needs_shared
 def test_no_judge_wins_on_summeval_and_one_tie_is_exact() -> None:
-    assert (quiet(xj.loo_validate, _task("summeval"))["omega"] == 0).all()
-    found = quiet(xj.loo_validate, _task("cebab_aspects"), judges=["mistral-v03"])
+    assert (quiet(xj.loo_validate, published("summeval", ordered=True))["omega"] == 0).all()
+    found = quiet(xj.loo_validate, published("cebab_aspects"), judges=["mistral-v03"])
     assert int(found["margin_tie"].sum()) == 1
     tied = found.where(found["margin_tie"], drop=True)
     assert (tied["win"] == 1).all()
@@ -89,7 +62,7 @@ def test_no_judge_wins_on_summeval_and_one_tie_is_exact() -> None:
 @pytest.mark.parametrize("pooling_task", ["wax", "cebab_aspects", "cebab_stars"])
 def test_the_other_pooling(pooling_task: str) -> None:
     expected = oracle("alttest_loo")[pooling_task]["judges"]
-    found = quiet(xj.loo_validate, _task(pooling_task), pooling="pairs")
+    found = quiet(xj.loo_validate, published(pooling_task, ordered=True), pooling="pairs")
     for judge, right in expected.items():
         assert float(found["omega"].sel(rater=judge)) == pytest.approx(
             right["omega_if_mean_of_pairs"], abs=1e-12
@@ -102,7 +75,7 @@ def test_alternative_annotator_test_on_published_labels(task: str) -> None:
     expected = oracle("alttest_alt")[task]["judges"]
     score = "neg_rmse" if task in NUMERIC else "accuracy"
     for eps, key in ((0.0, "0"), (0.1, "0.1"), (0.15, "0.15"), (0.2, "0.2")):
-        found = quiet(xj.alt_test, _task(task), eps=eps, score=score)
+        found = quiet(xj.alt_test, published(task, ordered=True), eps=eps, score=score)
         for judge, right in expected.items():
             one = found.sel(rater=judge)
             known = {str(float(name)): value for name, value in right["omega"].items()}
@@ -359,6 +332,17 @@ def test_numbers_are_no_categories() -> None:
     with pytest.raises(xj.ProtocolError, match="compares categories"):
         xj.allocate(numbers, 5, design="strat")
     assert xj.allocate(numbers, 5)["assigned"].sum("item").values.tolist() == [40, 5, 5]
+
+
+def test_a_pilot_names_the_humans_who_never_met(ds: xr.Dataset) -> None:
+    codes = ds["label"].copy()
+    codes[:, 2] = -1
+    alone = ds.assign(label=codes)
+    names = ds["rater"].values[:3].tolist()
+    said = f"share none: '{names[0]} with {names[2]}', '{names[1]} with {names[2]}'. Leave humans out"
+    for unit in ("items", "decisions"):
+        with pytest.raises(xj.ProtocolError, match=said):
+            xj.plan_overlap(alone, judge=ds["rater"].values[3], protocol=MICRO, unit=unit)
 
 
 def test_an_own_score_that_is_no_number(ds: xr.Dataset) -> None:

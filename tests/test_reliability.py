@@ -921,4 +921,6 @@ def test_random_labels_with_every_outcome_warn_of_nothing_numeric() -> None:
     for seed in range(20):
         ds = dataset(random_codes(seed, (6, 3, 2), 3), ["human"] * 3, ORDINAL)
         for protocol in (xj.Protocol(), MICRO, MACRO):
-            quiet(ds, statistic=EVERY, protocol=protocol, n_resamples=10)
+            found = quiet(ds, statistic=EVERY, protocol=protocol, n_resamples=10)
+            for name in EVERY:
+                assert (np.isnan(found[name]) == (found[f"{name}_reason"] != "ok")).all()

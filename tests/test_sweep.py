@@ -218,7 +218,7 @@ def test_results_are_rebuilt_after_a_file(ds: xr.Dataset, tmp_path: Any) -> None
     result = quiet(xj.agreement, ds)
     result.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "result.nc", engine="h5netcdf") as read:
-        quiet(xj.rebuild, read, ds)
+        xr.testing.assert_identical(quiet(xj.rebuild, read, ds), result)
 
 
 def test_a_changed_value_is_an_error_that_says_where(ds: xr.Dataset) -> None:

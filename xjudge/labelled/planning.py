@@ -208,5 +208,19 @@ def _pilot(data: Any, judge: Any, protocol: Protocol | None, humans: Any, unit: 
         raise ProtocolError(f"`plan_overlap` plans for one judge; name it with `judge=` ({names}).")
     a, b = opened.codes()
     opened.counting.cases.warn()
+    _need_meetings(opened, a, b)
     n_criteria = a.shape[2] if unit == "items" else 1
     return a.reshape(-1, n_criteria, a.shape[-1]), b.reshape(-1, n_criteria)
+
+
+def _need_meetings(opened: Opened, humans: Codes, judge: Codes) -> None:
+    """Raise where two humans of a pilot share no label with each other and the judge, naming them."""
+    answered = ((humans >= 0) & (judge >= 0)).reshape(-1, humans.shape[-1]).astype(np.float64)
+    apart = np.argwhere(np.triu(answered.T @ answered == 0, 1))
+    if len(apart):
+        names = opened.view.raters[list(opened.sides.left)]
+        pairs = listing([f"{names[a]} with {names[b]}" for a, b in apart.tolist()])
+        raise ProtocolError(
+            "Planning from a pilot needs humans who all share items with each other and the judge, and these "
+            f"share none: {pairs}. Leave humans out with `humans=[...]`, or plan from accuracies."
+        )
