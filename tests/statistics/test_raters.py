@@ -412,9 +412,12 @@ class TestDegenerate:
         for array in (counts, weights):
             array.setflags(write=False)
         for name in OF_COUNTS:
-            evaluate_raters(name, counts, item_weights=weights)
-            influence(name, counts, item_weights=weights)
-            jackknife(name, counts, item_weights=weights)
+            for function in (evaluate_raters, influence, jackknife):
+                found = function(name, counts, item_weights=weights)
+                again = function(name, counts.copy(), item_weights=weights.copy())
+                np.testing.assert_array_equal(np.array(found, dtype=float), np.array(again, dtype=float))
+        assert counts.tolist() == [[2, 0], [1, 1], [0, 2]]
+        assert weights.tolist() == [1, 2, 3]
 
 
 class TestMechanism:
